@@ -11,21 +11,13 @@ it is measured which differences are found.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from detectors.noise import FAMILIES, Noise, Random
 from ml_metrics.config.conditions import Comparison
-from ml_metrics.judge.certainty import false_alarm_rate
 from ml_metrics.judge.compare.two_runs import FEWEST_RUNS, LEVEL, PairNoise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.random import Generator
-    from numpy.typing import NDArray
-
-    Noise = Callable[[Generator, int], NDArray[np.float64]]
+from ml_metrics.judge.noise import false_alarm_rate
 
 RATES = (0.1, 0.01, 0.001)
 HISTORIES = (5, 10, 20, 50, 100)
@@ -35,54 +27,16 @@ SAMPLING_ERROR = 1.25
 """How far a measured share may exceed its rate: runs of one series share their history, so they are not independent."""
 
 
-def remembering(share: float) -> Noise:
-    """Return noise of which this share of each run's deviation stays in the next."""
-
-    def noise(rng: Generator, runs: int) -> NDArray[np.float64]:
-        values = rng.normal(size=runs + 200)
-        for run in range(1, len(values)):
-            values[run] = share * values[run - 1] + np.sqrt(1 - share**2) * values[run]
-        return values[200:]
-
-    return noise
+KINDS = {
+    name: FAMILIES[name].noise
+    for name in (
+        "normal", "heavy tails", "memory .3", "memory .5", "memory .7", "two modes", "quantised", "seasons", "variance",
+        "skewed",
+    )
+}  # fmt: skip
 
 
-def two_modes(rng: Generator, runs: int) -> NDArray[np.float64]:
-    """Return noise around two levels, of which the less frequent one can be rare."""
-    return rng.normal(size=runs) * 0.4 + 2.2 * (rng.random(runs) < rng.choice([0.15, 0.3, 0.5]))
-
-
-def quantised(rng: Generator, runs: int) -> NDArray[np.float64]:
-    """Return noise that a coarse clock measured."""
-    step = rng.choice([0.7, 1.5, 3])
-    return np.round(rng.normal(size=runs) / step) * step
-
-
-def weekly(rng: Generator, runs: int) -> NDArray[np.float64]:
-    """Return noise with a period of seven runs."""
-    return 0.8 * rng.normal(size=runs) + 0.85 * np.sin(2 * np.pi * np.arange(runs) / 7 + rng.random() * 6)
-
-
-def changing(rng: Generator, runs: int) -> NDArray[np.float64]:
-    """Return noise that becomes two and a half times as great, and small again, every few weeks."""
-    return rng.normal(size=runs) * np.where((np.arange(runs) // rng.integers(25, 60)) % 2 == 0, 0.5, 1.3)
-
-
-KINDS: dict[str, Noise] = {
-    "normal": lambda rng, runs: rng.normal(size=runs),
-    "heavy tails": lambda rng, runs: rng.standard_t(3, size=runs),
-    "memory 0.3": remembering(0.3),
-    "memory 0.5": remembering(0.5),
-    "memory 0.7": remembering(0.7),
-    "two modes": two_modes,
-    "quantised": quantised,
-    "weekly": weekly,
-    "changing": changing,
-    "skewed": lambda rng, runs: rng.exponential(size=runs),
-}
-
-
-def rates_of(noise: Noise, history: int, rng: Generator) -> list[float]:
+def rates_of(noise: Noise, history: int, rng: Random) -> list[float]:
     """Return the rates of healthy runs of one series, for both directions."""
     rates = []
     values = noise(rng, 2 * RUNS + history + 60)[int(rng.integers(60)) :]
@@ -93,7 +47,7 @@ def rates_of(noise: Noise, history: int, rng: Generator) -> list[float]:
     return rates
 
 
-def outside(noise: Noise, history: int, rng: Generator, change: float = 0.0) -> list[bool]:
+def outside(noise: Noise, history: int, rng: Random, change: float = 0.0) -> list[bool]:
     """Return which pairs of runs after a history are outside its noise, if the second of both is changed by so much."""
     values = noise(rng, history + 2 * RUNS + 60)[int(rng.integers(60)) :]
     found = PairNoise(values[:history].tolist())
@@ -104,7 +58,7 @@ def outside(noise: Noise, history: int, rng: Generator, change: float = 0.0) -> 
     return [bool(found.widest) and found.rate(abs(second + change - first)) <= LEVEL for first, second in pairs]
 
 
-def pairs(rng: Generator) -> list[str]:
+def pairs(rng: Random) -> list[str]:
     """Print the shares of pairs of single runs that are outside the noise, and return the kinds with too many."""
     print(
         "\npairs of single runs outside the noise (99 %), in 1,000; of normal noise also with a change, in deviations"

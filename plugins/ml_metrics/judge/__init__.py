@@ -8,23 +8,28 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.baseline import (
+    from ml_metrics.judge.budget import chance, limit_of, strength
+    from ml_metrics.judge.calibration import WITHIN_RUNS, CalibratedRule, Calibration, calibrate
+    from ml_metrics.judge.changepoints import change_points
+    from ml_metrics.judge.changes import (
         FIRST_ATTRIBUTES,
         SECRET_NAME,
-        HistoryNeeds,
+        Change,
         change_text,
+        changes_in,
         differences,
+        without_unique,
+    )
+    from ml_metrics.judge.history import (
+        Acceptance,
+        CurvesOfRuns,
+        HistoryNeeds,
         history_needs,
         in_baseline,
         is_measured,
         recent_rows,
-        without_unique,
+        worse_side,
     )
-    from ml_metrics.judge.budget import chance, is_level, limit_of, strength
-    from ml_metrics.judge.calibration import WITHIN_RUNS, CalibratedRule, Calibration, calibrate
-    from ml_metrics.judge.changepoints import change_points
-    from ml_metrics.judge.changes import Change, changes_in
-    from ml_metrics.judge.history import Acceptance, CurvesOfRuns, worse_side
     from ml_metrics.judge.judgement import Alert, ConfirmingRun, Judgement, confirming_run, origin_of, run_again
     from ml_metrics.judge.probe import Probe, State
     from ml_metrics.judge.reference import REFERENCE_RUNS, Reference, distance, main_metric, reference_of
@@ -42,6 +47,6 @@ if TYPE_CHECKING:
     from ml_metrics.judge.run import judge_run
     from ml_metrics.judge.together import Movement, attributes_shared, movements, places, position
     from ml_metrics.judge.unfit_conditions import SILENT_RUNS, Undecided, misfits, runs_to_read, undecided, unfit
-    from ml_metrics.judge.wording import rule_of, violation
+    from ml_metrics.judge.wording import is_level, rule_of, violation
 
 __getattr__ = on_first_use(__name__)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import printable
@@ -16,27 +18,9 @@ from ml_metrics.judge.compare.answer import escaped
 from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
 from ml_metrics.judge.compare.statistics import Shift, arms_of, decide
 from ml_metrics.judge.noise import MEDIAN_ERROR, error_of_mean, middle, spread_of, spread_of_distances
-from ml_metrics.judge.probe import State
+from ml_metrics.judge.probe import Probe, State
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ml_metrics.judge.probe import Probe
-
-    Values = NDArray[np.float64]
-
-NOWHERE = 0.2
-"""The probability, before any run, that the change is not between the candidates."""
-OUTLIERS, WIDTH = 0.05, 20.0
-"""The share of values that say nothing, since they are anywhere within so many noises: one value never decides."""
-CLIP = 2.5
-"""Beyond both levels, a value counts as this many noises away."""
-CLEAR = 8.0
-"""Levels further apart than this many noises are told apart as if the noise were larger."""
-LEVEL_GUESSES, NOISE_GUESSES = (-1.6, -0.8, 0.0, 0.8, 1.6), (0.75, 1.0, 1.35)
-"""Where each level may be, in errors of the median of its end, and the noise, as a multiple of its estimate."""
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +48,9 @@ class Places:
 def places(candidates: Sequence[str], untestable: frozenset[int], values: Sequence[tuple[int, float]]) -> Places:
     """`values`: each with the candidate that it was measured of; both ends have some."""
     testable = np.asarray([place for place in range(len(candidates)) if place not in untestable])
-    gaps = np.diff(testable).astype(np.float64)  # before any run, a change is equally likely in each candidate
-    inside = (1 - NOWHERE) * gaps / max(1.0, float(gaps.sum()))
-    before = np.concatenate(([NOWHERE / 2], inside, [NOWHERE / 2]))
+    # before any run, a change is equally likely in each candidate, and at neither place with .2
+    gaps = np.diff(testable).astype(np.float64)
+    before = np.concatenate(([0.1], 0.8 * gaps / max(1.0, float(gaps.sum())), [0.1]))
     ordered = sorted(values, key=lambda each: each[0])
     owners = np.asarray([owner for owner, _ in ordered])
     measured = np.asarray([value for _, value in ordered], dtype=np.float64)
@@ -82,22 +66,25 @@ def places(candidates: Sequence[str], untestable: frozenset[int], values: Sequen
 def _log_likelihoods(values: Values, good: int, bad: int) -> Values:
     """The logarithm of the likelihood, up to a constant, if the first k values have one level, for each k.
 
-    `good`, `bad`: how many values are of each end.
+    `good`, `bad`: how many values are of each end. One value in twenty says nothing, since it is anywhere within twenty
+    noises: one value never decides. Beyond both levels, a value counts as 2.5 noises away. Levels that are further
+    apart than eight noises are told apart as if the noise were larger. Where each level may be is guessed in errors of
+    the median of its end, and the noise as a multiple of its estimate.
     """
     ends = values[:good], values[-bad:]
     levels = [float(np.median(end)) for end in ends]
     apart = abs(levels[1] - levels[0])
     distances = np.concatenate([np.abs(end - level) for end, level in zip(ends, levels, strict=True)])
-    noise = max(spread_of_distances(np.sort(distances).tolist()), apart / CLEAR) or 1.0
-    usual = np.clip(values, min(levels) - CLIP * noise, max(levels) + CLIP * noise)
-    scales = noise * np.asarray(NOISE_GUESSES)
+    noise = max(spread_of_distances(np.sort(distances).tolist()), apart / 8) or 1.0
+    usual = np.clip(values, min(levels) - 2.5 * noise, max(levels) + 2.5 * noise)
+    scales = noise * np.asarray([0.75, 1.0, 1.35])
 
     def sums(end: int) -> Values:
         """Of each value, and all before it, if they have the level of an end: by its guesses and those of the noise."""
         error = MEDIAN_ERROR * noise * error_of_mean(len(ends[end]), 0.0)
-        guesses = levels[end] + error * np.asarray(LEVEL_GUESSES)
+        guesses = levels[end] + error * np.asarray([-1.6, -0.8, 0.0, 0.8, 1.6])
         distance = (usual[:, None, None] - guesses[:, None]) / scales
-        density = (1 - OUTLIERS) * np.exp(-np.square(distance) / 2) / math.sqrt(2 * math.pi) + OUTLIERS / WIDTH
+        density = 0.95 * np.exp(-np.square(distance) / 2) / math.sqrt(2 * math.pi) + 0.05 / 20
         return np.concatenate((np.zeros((1, *distance.shape[1:])), np.cumsum(np.log(density / scales), axis=0)))
 
     before, after = sums(0), sums(1)
@@ -143,13 +130,6 @@ def junit(metric: str, found: Found) -> str:
 
 
 CERTAIN = 0.97
-REFERENCE_LEVEL = 0.01
-"""The level at which references from the history are taken to differ."""
-WITNESSES = 2
-"""Runs of each side of the change at the least: a single value may be an outlier that looks like the other level."""
-MOST_BROKEN = 3
-"""A candidate is left out after this many broken runs."""
-METRIC = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +147,7 @@ class Search:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if len(self.candidates) < 2:  # noqa: PLR2004  (a good and a bad one)
+        if len(self.candidates) < 2:
             raise ConfigError(f"candidates: {len(self.candidates)} given: a search needs a good and a bad one")
         if len(set(self.candidates)) < len(self.candidates):
             twice = next(one for one in self.candidates if self.candidates.count(one) > 1)
@@ -195,7 +175,7 @@ class Search:
 
     def references_differ(self) -> bool:
         arms = arms_of([(self.good, self.bad)])
-        return decide(arms, self.effect, REFERENCE_LEVEL).shift in {Shift.HIGHER, Shift.LOWER}
+        return decide(arms, self.effect, 0.01).shift in {Shift.HIGHER, Shift.LOWER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +213,8 @@ def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
     best, probe = known.best, known.halving()
     if known.probability[best] >= CERTAIN:
         witnesses = Counter(place for place, _ in finite)
-        unsure = [side for side in known.sides(best) if witnesses[side] < WITNESSES]
+        # a single value may be an outlier that looks like the other level
+        unsure = [side for side in known.sides(best) if witnesses[side] < 2]
         if not unsure:
             return _answer(search, known, best)
         probe = unsure[0]
@@ -243,17 +224,17 @@ def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
 def _compared_ends(
     search: Search, made: int, measured: Sequence[tuple[int, float]], untestable: frozenset[int]
 ) -> int | Found | None:
-    """Return the end to measure next, or that the ends do not differ; None once they do."""
+    """The end to measure next, or that the ends do not differ; None once they do."""
     for end, name in ((0, "good"), (search.last, "bad")):
         if end in untestable:
             return Found(f"the {name} end, {search.candidates[end]}, cannot be measured", is_answer=False)
     arms = {0: BASE, search.last: CANDIDATE}
-    ends = [MeasuredRun(arms[place], {METRIC: value}) for place, value in measured if place in arms]
+    ends = [MeasuredRun(arms[place], {"value": value}) for place, value in measured if place in arms]
     plan = Plan(search.effect, search.max_runs, seed=search.seed)
     step = next_step(plan, ends)
     if step.runs and made < search.max_runs:
         return 0 if step.runs[0] == BASE else search.last
-    decision = None if step.runs else decision_on(plan, ends, METRIC)
+    decision = None if step.runs else decision_on(plan, ends, "value")
     if decision is not None and decision.found.shift in {Shift.HIGHER, Shift.LOWER}:
         return None
     first, last = search.candidates[0], search.candidates[-1]
@@ -265,7 +246,7 @@ def _untestable(probes: Sequence[Probe]) -> frozenset[int]:
     found = set()
     for probe in probes:
         broken[probe.candidate] = broken.get(probe.candidate, 0) + 1 if probe.state is State.BROKEN else 0
-        if probe.state is State.UNTESTABLE or broken[probe.candidate] >= MOST_BROKEN:
+        if probe.state is State.UNTESTABLE or broken[probe.candidate] >= 3:
             found.add(probe.candidate)
     return frozenset(found)
 
@@ -290,7 +271,7 @@ def _answer(search: Search, known: Places, best: int) -> Found:
 
 def _budget(search: Search, known: Places) -> Found:
     spent, inside = f"the budget of {search.max_runs} runs is spent", known.probability[1:-1]
-    if inside.sum() < 0.5:  # noqa: PLR2004  (rather at neither place)
+    if inside.sum() < 0.5:
         return Found(f"{spent}, and no change was found", certainty=round(1 - inside.sum(), 4), is_answer=False)
     place = int(inside.argmax())
     good, bad = (search.candidates[side] for side in known.testable[place : place + 2])
@@ -299,15 +280,12 @@ def _budget(search: Search, known: Places) -> Found:
     return Found(reason, good, bad, certainty, is_answer=False)
 
 
-USUAL = 2.0
-"""The change in noises that is assumed if nothing is known."""
 LEAST, MOST = 0.05, 40.0
-GRID = 2_001
 
 
 def bits_of_a_run(change: float) -> float:
-    """Return what one run tells in bits if the levels differ by `change` noises, and are equally likely."""
-    places = np.linspace(-8.0, 8.0, GRID)
+    """What one run tells in bits if the levels differ by `change` noises, and are equally likely."""
+    places = np.linspace(-8.0, 8.0, 2_001)
     weights = np.exp(-np.square(places) / 2)
     ratio = change**2 / 2 + change * places
     lost = np.logaddexp(0.0, -ratio) / math.log(2)
@@ -315,7 +293,7 @@ def bits_of_a_run(change: float) -> float:
 
 
 def expected_runs(candidates: int, change: float) -> int:
-    """Return the runs that find one of the candidates, on average, after the ends are known to differ.
+    """The runs that find one of the candidates, on average, after the ends are known to differ.
 
     A change that takes place needs log2(n) bits, and its certainty log2(1 / (1 - `CERTAIN`)) more, of which a run tells
     half the squared change, once one place is likely (Burnashev). Both sides of it are measured twice.
@@ -332,10 +310,10 @@ def expectation(search: Search) -> str:
         change = change_in_noises(search)
         size = f"{change:.2g} times the noise" if change < MOST else "far larger than the noise"
         return f"about {expected_runs(count, change)} runs for {count:,} candidates, a change {size}; {most}"
-    more = expected_runs(count, USUAL)
+    more = expected_runs(count, 2.0)
     return (
         f"{FEWEST_RUNS} runs or more of both ends, and about {more} for {count:,} candidates if the change is"
-        f" {USUAL:g} times the noise; {most}"
+        f" 2 times the noise; {most}"
     )
 
 

@@ -11,25 +11,13 @@ wrong, at most that share of the alarms is for nothing.
 from __future__ import annotations
 
 import math
-import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from ml_metrics.core.model import Outcome
+from ml_metrics.core.model import Outcome, StoredMetric
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ml_metrics.core.model import StoredMetric
-
-LEVEL_RULE = re.compile(r"no (?:rise|fall|change)\b.* lasts \d+ runs")
-"""The text of a rule on the level of a metric. A bound that a test file states is its author's word, not noise."""
 LEVEL_RUNS = 8
 ALARMS, AT_ONE, POWER = 6e-5, 7.2e-5, 2.7
 """How many of the judged metrics of a night noise brings to any alarm, and to strength s: `AT_ONE` / s ** `POWER`."""
-
-
-def is_level(rule: str | None) -> bool:
-    return LEVEL_RULE.match(rule or "") is not None
 
 
 def strength(rows: Sequence[StoredMetric]) -> float:

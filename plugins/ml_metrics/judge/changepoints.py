@@ -13,22 +13,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from ml_metrics.judge.noise import NEIGHBOURS_OF_NORMAL, P50_OF_NORMAL, middle
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.float64]
-    Place = tuple[int, int, int]
+Values = NDArray[np.float64]
+Place = tuple[int, int, int]
 
 MIN_LENGTH = 10
 """Fewer values have no noise to speak of."""
@@ -41,36 +38,18 @@ BLOCK, LEAST_BLOCKS = 12, 8
 single change of level would seem to be wandering."""
 STEADY = 0.55
 """The level wanders if the medians of neighbouring blocks usually differ by more than this multiple of the noise."""
-WIDE = 100.0
-"""A gap between values that is wider than this multiple of the noise counts as this wide, so that sums stay exact."""
-LARGE, SMALL = 2.0**1000, 2.0**-900
-"""Beyond these magnitudes, sums of values overflow or lose digits."""
 MIN_RUNS = 5
 """The least length of a segment."""
-PENALTY = 2.5
-"""What a cut costs, as a multiple of the logarithm of the length: few enough to miss no cut that people mark."""
 NEAR, FAR, WHOLE = 24, 60, 400
 """How many values on each side are compared: the near ones show the edge, the far ones whether the change lasts, the
 whole segments whether it stands out from all that the series does."""
-SLOPE_ERRORS = 2.0
-"""By how many standard errors a slope is reduced before it is removed: noise beside a change has a slope, too."""
-MOST_MEMORY = 0.9
 SHARPEST = 60.0
 """A sharper contrast is not more certain."""
-SHORT_SERIES = 190
-"""A shorter series counts as this long; nobody has marked shorter ones."""
 WEIGHTS = (-2.015, 0.896, 1.551, 1.079, 0.832, -1.517, 0.385)
 """Of one and of each feature: a logistic regression of what most of five people mark on 205 series of nightly results.
 
 `python -m benchmarks.detectors --fit` fits them.
 """
-SHIFT = 2
-"""How many values of the shortest of segments may be of the level next to it: fewer than half."""
-CERTAIN = 0.9
-"""How certain a change of level has to be to begin a baseline."""
-MAY_HAVE_LEVELS = 1.4
-"""The search is skipped where the greatest sum of deviations in a row, divided by the noise and the square root of the
-number of values, is smaller. One stable series in 20 is searched, and every one with a change that is certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +86,7 @@ def change_points(values: Sequence[float], *, certainty: float = 0.5, weights: S
 
 
 def edges_of(values: Sequence[float]) -> list[int]:
-    """Return the edges of the best division of a series into segments, both ends included: a quick search.
+    """The edges of the best division of a series into segments, both ends included: a quick search.
 
     Its cuts are candidates, of which `change_points` keeps those that are certain.
     """
@@ -116,7 +95,7 @@ def edges_of(values: Sequence[float]) -> list[int]:
 
 
 def certain_places(edges: Sequence[int], sure: Callable[[int, int, int], float], certainty: float) -> list[Place]:
-    """Return the places that remain when the least certain edge is removed until all are certain enough.
+    """The places that remain when the least certain edge is removed until all are certain enough.
 
     A place is the start of the segment before an edge, the edge, and the end of the segment after it. Both ends of the
     series are edges.
@@ -144,29 +123,32 @@ def _step(series: Values, calm: Values, place: Place, certainty: float) -> Step:
 
 
 def _first_of_new_level(calm: Values, place: Place) -> int:
-    """Return the edge; or a better one within the shortest of segments, which may hold fewer values of its level."""
+    """The edge; or a better one within the shortest of segments, which may hold two values of the other level."""
     left, edge, right = place
-    first = edge - SHIFT * (edge - left == MIN_RUNS)
-    last = edge + SHIFT * (right - edge == MIN_RUNS)
+    first = edge - 2 * (edge - left == MIN_RUNS)
+    last = edge + 2 * (right - edge == MIN_RUNS)
     before, after = np.median(calm[max(left, edge - NEAR) : edge]), np.median(calm[edge : min(right, edge + NEAR)])
     misfits = np.abs(calm[first:last] - before) - np.abs(calm[first:last] - after)
     return first + int(np.concatenate(([0.0], np.cumsum(misfits))).argmin())
 
 
 def level_starts(values: Sequence[float], least: int) -> list[int]:
-    """Return the indexes at which certain levels start, newest first, with at least so many values from there on."""
+    """The indexes at which certain levels start, newest first, with at least so many values from there on."""
     if len(values) < 2 * least or not may_have_levels(values):
         return []
     return [start for start in _starts(tuple(values)) if len(values) - start >= least]
 
 
-@lru_cache(maxsize=256)  # the rules that a calibration tries have mostly the same baselines, as have failing runs
+@lru_cache(maxsize=256)  # while a metric fails, its baseline stays
 def _starts(values: tuple[float, ...]) -> list[int]:
-    return [step.index for step in reversed(change_points(values, certainty=CERTAIN))]
+    return [step.index for step in reversed(change_points(values, certainty=0.9))]
 
 
 def may_have_levels(values: Sequence[float]) -> bool:
-    """Whether values drift from their median by more than independent noise usually does; a quick test."""
+    """Whether values drift from their median by more than independent noise usually does; a quick test.
+
+    One stable series in 20 does, and every one with a change that is certain.
+    """
     halves = np.asarray(values, dtype=np.float64) / 2  # the difference of two finite numbers may be infinite
     middle = np.sort(halves)[len(halves) // 2]
     steps = np.sort(np.abs(halves[1:] - halves[:-1]))
@@ -176,28 +158,32 @@ def may_have_levels(values: Sequence[float]) -> bool:
     with np.errstate(over="ignore"):  # an infinite deviation is clipped, too
         clipped = ((halves - middle) / noise).clip(-CLIP, CLIP)
     sums = np.abs(np.cumsum(clipped - clipped.mean()))
-    return bool(sums.max() >= MAY_HAVE_LEVELS * math.sqrt(len(clipped)))
+    return bool(sums.max() >= 1.4 * math.sqrt(len(clipped)))
 
 
 def in_noise_units(series: Values) -> Values | None:
-    """Return the series in units of its noise, without outliers; or None if it has no noise or is too short."""
+    """The series in units of its noise, without outliers; or None if it has no noise or is too short."""
     if len(series) < MIN_LENGTH:
         return None
     largest = float(np.max(np.abs(series)))
     if not math.isfinite(largest):
         raise ValueError("every value should be finite")
     # times a power of two by which sums of the values are finite and keep their digits
-    usual = series * (2.0**-40 if largest > LARGE else 2.0**100 if largest < SMALL else 1.0)
+    usual = series * (2.0**-40 if largest > 2.0**1000 else 2.0**100 if largest < 2.0**-900 else 1.0)
     unit = noise_of(usual)
     if unit == 0:
         return None
     if (wandering := _wandering(_clipped(usual, unit))) > STEADY * unit:
         unit = max(unit, wandering / STEADY, _wandering(usual) / STEADY)
-    return _in_units(_clipped(usual, unit), unit)
+    # around its median, with every wide gap between values narrowed, so that sums stay exact
+    levels, places = np.unique(_clipped(usual, unit), return_inverse=True)
+    gaps = np.minimum(np.diff(levels), 100 * unit) / unit
+    scaled = np.concatenate(([0.0], np.cumsum(gaps)))[places]
+    return np.asarray(scaled - np.median(scaled))
 
 
 def noise_of(series: Values) -> float:
-    """Return the standard deviation of the noise; 0 if every value differs equally from the one before.
+    """The standard deviation of the noise; 0 if every value differs equally from the one before.
 
     If most do, the noise is made of the smaller of the other differences: the larger ones may be changes of level.
     """
@@ -210,14 +196,14 @@ def noise_of(series: Values) -> float:
 
 
 def _clipped(series: Values, unit: float) -> Values:
-    """Return the series with each value at most `CLIP` noises from the median of its neighbourhood."""
+    """The series with each value at most `CLIP` noises from the median of its neighbourhood."""
     windows = sliding_window_view(np.pad(series, REACH, mode="reflect"), 2 * REACH + 1)
     middle = np.median(windows, axis=1)
     return np.clip(series, middle - CLIP * unit, middle + CLIP * unit)
 
 
 def _wandering(series: Values) -> float:
-    """Return the usual difference between the medians of neighbouring blocks, read from both ends of the series."""
+    """The usual difference between the medians of neighbouring blocks, read from both ends of the series."""
     if len(series) < LEAST_BLOCKS * BLOCK:
         return 0.0
     steps = []
@@ -229,22 +215,14 @@ def _wandering(series: Values) -> float:
     return float(np.median(np.concatenate(steps)))
 
 
-def _in_units(series: Values, unit: float) -> Values:
-    """Return the series divided by its noise, around its median, with every wide gap between values narrowed."""
-    levels, places = np.unique(series, return_inverse=True)
-    gaps = np.minimum(np.diff(levels), WIDE * unit) / unit
-    scaled = np.concatenate(([0.0], np.cumsum(gaps)))[places]
-    return np.asarray(scaled - np.median(scaled))
-
-
 def best_edges(series: Values) -> list[int]:
-    """Return the edges of the best division, both ends of the series included.
+    """The edges of the best division, both ends of the series included.
 
     Optimal partitioning: the squared errors around the means of the segments, in units of the noise, plus a penalty for
     each cut, are as small as possible.
     """
     count = len(series)
-    penalty = PENALTY * math.log(count)
+    penalty = 2.5 * math.log(count)  # little enough to miss no cut that people mark
     sums = np.concatenate(([0.0], np.cumsum(series)))
     squares = np.concatenate(([0.0], np.cumsum(np.square(series))))
     best = np.full(count + 1, np.inf)
@@ -265,7 +243,7 @@ def best_edges(series: Values) -> list[int]:
 
 
 def features(series: Values, left: int, edge: int, right: int) -> tuple[float, ...]:
-    """Return what makes people mark a place: its contrast near, far and as a whole, its order, the lengths."""
+    """What makes people mark a place: its contrast near, far and as a whole, its order, the lengths."""
     near, ordered = _contrast(*_sides(series, left, edge, right, NEAR))
     far, _ = _contrast(*_sides(series, left, edge, right, FAR))
     whole, _ = _contrast(series[max(left, edge - WHOLE) : edge], series[edge : min(right, edge + WHOLE)])
@@ -274,13 +252,13 @@ def features(series: Values, left: int, edge: int, right: int) -> tuple[float, .
         math.log(min(far, SHARPEST) + 0.1),
         math.log(min(edge - left, right - edge, FAR)),
         math.log((ordered + 0.01) / (1.01 - ordered)),
-        math.log(max(len(series), SHORT_SERIES)),
+        math.log(max(len(series), 190)),  # nobody has marked shorter ones
         math.log(min(whole, SHARPEST) + 0.1),
     )
 
 
 def certainty_of(place: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the probability that most people, rather than nobody, mark a place with such features."""
+    """The probability that most people, rather than nobody, mark a place with such features."""
     total = weights[0] + sum(weight * feature for weight, feature in zip(weights[1:], place, strict=True))
     return 1 / (1 + math.exp(-total))
 
@@ -292,7 +270,10 @@ def _sides(series: Values, left: int, edge: int, right: int, reach: int) -> tupl
 
 
 def _common_slope(before: Values, after: Values) -> float:
-    """Return the slope within both sides: all of it where a line explains them better, else what is significant."""
+    """The slope within both sides: all of it where a line explains them better, else what is significant.
+
+    That is without two standard errors: noise beside a change has a slope, too.
+    """
     sides = (before, after)
     places, levels = [_centred(np.arange(len(side))) for side in sides], [_centred(side) for side in sides]
     weight = sum(float(place @ place) for place in places)
@@ -303,7 +284,7 @@ def _common_slope(before: Values, after: Values) -> float:
         return slope
     rest = np.concatenate([level - slope * place for place, level in zip(places, levels, strict=True)])
     error = math.sqrt(float(rest @ rest) / (len(rest) - 3) / weight / _share_of_news(rest))
-    return math.copysign(max(0.0, abs(slope) - SLOPE_ERRORS * error), slope)
+    return math.copysign(max(0.0, abs(slope) - 2 * error), slope)
 
 
 def _centred(values: NDArray[Any]) -> Values:
@@ -311,7 +292,7 @@ def _centred(values: NDArray[Any]) -> Values:
 
 
 def _contrast(before: Values, after: Values) -> tuple[float, float]:
-    """Return the difference of the medians in standard errors, and the share of pairs with the order of the medians."""
+    """The difference of the medians in standard errors, and the share of pairs with the order of the medians."""
     levels = float(np.median(before)), float(np.median(after))
     rest = np.concatenate([before - levels[0], after - levels[1]])
     spread = max(float(np.median(np.abs(rest))) / P50_OF_NORMAL, 0.3 * float(np.std(rest)), 1e-9)
@@ -328,5 +309,5 @@ def _share_of_news(*parts: Values) -> float:
     """The share of the values that independent noise of the same information would need: 1 without memory."""
     power = sum(float(part @ part) for part in parts)
     product = sum(float(part[1:] @ part[:-1]) for part in parts)
-    memory = min(max(product / power if power else 0.0, 0.0), MOST_MEMORY)
+    memory = min(max(product / power if power else 0.0, 0.0), 0.9)
     return (1 - memory) / (1 + memory)

@@ -1,24 +1,20 @@
-"""The lasting changes of the level of a metric, with the runs in which they begin."""
+"""The lasting changes of the level of a metric, with the runs in which they begin and what differs there."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-from ml_metrics.core.model import Outcome
+from ml_metrics.config.conditions import MinChange
+from ml_metrics.core.model import Outcome, StoredMetric
 from ml_metrics.core.units import quantities
-from ml_metrics.judge.baseline import differences
+from ml_metrics.core.values import short_digests
 from ml_metrics.judge.bounds import minimum_change
+from ml_metrics.judge.history import BY_TIME
 from ml_metrics.judge.wording import is_relative
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from ml_metrics.config.conditions import MinChange
-    from ml_metrics.core.model import StoredMetric
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +59,10 @@ def changes_in(
     from ml_metrics.judge.changepoints import change_points  # imports numpy, which no other rule needs
 
     rows = list(rows)
-    if rows and is_relative(max(rows, key=attrgetter("timestamp", "run_key")).rule):
+    if rows and is_relative(max(rows, key=BY_TIME).rule):
         return []
     known = [row for row in rows if row.value is not None and row.outcome is not Outcome.NON_FINITE]
-    measured = [row for row in sorted(known, key=attrgetter("timestamp", "run_key")) if math.isfinite(row.value or 0.0)]
+    measured = [row for row in sorted(known, key=BY_TIME) if math.isfinite(row.value or 0.0)]
     found = []
     for step in change_points([row.value for row in measured if row.value is not None], certainty=certainty):
         if abs(step.after - step.before) < minimum_change(min_change, step.before):
@@ -86,7 +82,7 @@ def change_sentence(
 
 
 def way_of(before: float, after: float, unit: str = "") -> str:
-    """Return a change as text: `rose from 100 to 110 (+10 %)`."""
+    """A change as text: `rose from 100 to 110 (+10 %)`."""
     percent = percent_of(before, after)
     share = "" if percent is None else f" ({percent:+.3g} %)"
     was, now = quantities([before, after], unit)
@@ -94,5 +90,47 @@ def way_of(before: float, after: float, unit: str = "") -> str:
 
 
 def percent_of(before: float, after: float) -> float | None:
-    """Return a change in percent of the magnitude of the old level; None if that is 0."""
+    """A change in percent of the magnitude of the old level; None if that is 0."""
     return None if before == 0 else (after / abs(before) - math.copysign(1.0, before)) * 100
+
+
+HIDDEN_KEYS = frozenset({"env", "secrets", "params"})
+"""Keys of a test file whose values may be secret."""
+SECRET_NAME = re.compile(r"token|secret|passw|credential|api.?key|private.?key", re.IGNORECASE)
+"""Names of attributes whose values may be secret."""
+MAX_LENGTH, MAX_DIFFERENCES = 80, 8
+FIRST_ATTRIBUTES = ("image", "image_digest", "node_type", "accelerator", "framework")
+"""Named before all others."""
+
+
+def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after: str) -> tuple[str, ...]:
+    """The attributes that differ between two runs, the most telling first."""
+    old, new = attributes.get(before) or {}, attributes.get(after) or {}
+    names = [name for name in {*old, *new} if (old.get(name) or "") != (new.get(name) or "")]
+    order = {name: place for place, name in enumerate(FIRST_ATTRIBUTES)}
+    names.sort(key=lambda name: (order.get(name, len(order)), name))
+    texts = [change_text(name, old.get(name), new.get(name)) for name in names[:MAX_DIFFERENCES]]
+    more = len(names) - MAX_DIFFERENCES
+    return (*texts, f"{more} more") if more > 0 else tuple(texts)
+
+
+def change_text(name: str, before: object, after: object, arrow: str = "->") -> str:
+    """A change as text: `image: a -> b`; without the values if they may be secret."""
+    if name.removeprefix("test file ") in HIDDEN_KEYS or SECRET_NAME.search(name):
+        return f"{name} (values not shown)"
+    shown = []
+    for value in (before, after):
+        text = short_digests(" ".join(str("none" if value in (None, "") else value).split()))
+        shown.append(text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…")
+    return f"{name}: {shown[0]} {arrow} {shown[1]}"
+
+
+def without_unique(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Attributes without those that have another value in each of five runs or more: they only name the run."""
+    values: dict[str, list[str]] = {}
+    for of_run in attributes.values():
+        for name, value in of_run.items():
+            values.setdefault(name, []).append(value)
+    kept = {name for name, each in values.items() if len(set(each)) < len(each) or len(each) < 5}
+    kept.update(FIRST_ATTRIBUTES)
+    return {run: {k: v for k, v in of_run.items() if k in kept} for run, of_run in attributes.items()}

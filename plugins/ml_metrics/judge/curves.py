@@ -11,30 +11,19 @@ judged points in a row. One noisy point, or a spike that is shorter than half of
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ml_metrics.core.model import CURVE_SUFFIX, Bounds, CurveBand, Outcome, TagCurve
-from ml_metrics.judge.baseline import baseline_of
+from ml_metrics.config.conditions import Condition, Curve
+from ml_metrics.core.model import CURVE_SUFFIX, Bounds, CurveBand, Outcome, TagCurve, Verdict
+from ml_metrics.judge.history import EarlierRuns, baseline_of
 from ml_metrics.judge.noise import spread_of_distances
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Values = NDArray[np.float64]
 
-    from numpy.typing import NDArray
-
-    from ml_metrics.config.conditions import Condition, Curve
-    from ml_metrics.core.model import Verdict
-    from ml_metrics.judge.history import EarlierRuns
-
-    Values = NDArray[np.float64]
-
-IMPLAUSIBLE = 8.0
-"""How many spreads on the better side are implausible, as for the values of other metrics."""
-SHORTER = 0.9
-"""A run that ends before this share of the usual steps is reported as shorter."""
 SIDES = {"lower": 1, "higher": -1}
 """The worse side of a tag, by the direction in which it improves."""
 
@@ -71,13 +60,17 @@ def _compared(verdict: Verdict, own: TagCurve, past: Sequence[TagCurve], curve: 
     tag = verdict.metric.removesuffix(CURVE_SUFFIX)
     bounds = Bounds(upper=curve.within, inclusive=True)
     outcome = Outcome.PASS if bounds.contains(worst.distance) else Outcome.FAIL
-    excursion = _duration(found, worst) if outcome is Outcome.FAIL else _spike(worst)
+    excursion = f"; {worst.short} point{'s were' if worst.short > 1 else ' was'} outside for too short a time to count"
+    if outcome is Outcome.FAIL:
+        excursion = _duration(found, worst)
+    elif not worst.short:
+        excursion = ""
     reason = f"{_place(tag, found, worst, len(past))}{excursion}{_part(found, own, past, curve)}"
     verdict = replace(verdict, outcome=outcome, value=max(worst.distance, 0.0), bounds=bounds, reason=reason)
     verdict = replace(verdict, band=_band(found, curve.within))
     if side == 0 or outcome is Outcome.FAIL:
         return verdict
-    limit = max(IMPLAUSIBLE, curve.within)
+    limit = max(8, curve.within)  # as for the values of other metrics
     better = worst_excursion(found, -side, limit)
     if better.distance <= limit:
         return verdict
@@ -86,7 +79,7 @@ def _compared(verdict: Verdict, own: TagCurve, past: Sequence[TagCurve], curve: 
 
 
 def _band(found: Envelope, within: float) -> CurveBand:
-    """Return the bounds of an envelope, which are within the range of numbers and rounded like curves."""
+    """The bounds of an envelope, which are within the range of numbers and rounded like curves."""
     widths, greatest = within * found.spread, 0.999 * sys.float_info.max / found.scale
     low, high = (
         [float(f"{min(max(each, -greatest), greatest) * found.scale:.7g}") for each in side.tolist()]
@@ -96,7 +89,7 @@ def _band(found: Envelope, within: float) -> CurveBand:
 
 
 def _non_finite(own: TagCurve, curve: Curve) -> str:
-    """Return how many of the judged points are not finite numbers, and where; empty if all are."""
+    """How many of the judged points are not finite numbers, and where; empty if all are."""
     end = curve.to_step
     bad = [each for each in own.non_finite if each[1] >= curve.from_step and (end is None or each[0] <= end)]
     if not bad:
@@ -120,38 +113,23 @@ def _duration(found: Envelope, worst: Excursion) -> str:
     return f" (outside from step {found.steps[worst.first]} to {found.steps[worst.last]})"
 
 
-def _spike(worst: Excursion) -> str:
-    points = f"{worst.short} point{'s were' if worst.short > 1 else ' was'}"
-    return f"; {points} outside for too short a time to count" if worst.short else ""
-
-
 def _part(found: Envelope, own: TagCurve, past: Sequence[TagCurve], curve: Curve) -> str:
-    """Return which part of the curve was compared, if that is not all of it; empty if it is."""
+    """Which part of the curve was compared, if that is not all of it; empty if it is."""
     ends = sorted(each.steps[-1] for each in past)
     usual = ends[(len(ends) - 1) // 2]
     if curve.to_step is not None:
         usual = min(usual, curve.to_step)
     first, last = int(found.steps[0]), int(found.steps[-1])
-    if last < SHORTER * usual:
+    if last < 0.9 * usual:
         return f"; compared from step {first} to {last}: good runs go on to step {usual}"
     end = own.steps[-1] if curve.to_step is None else min(own.steps[-1], curve.to_step)
-    if last < SHORTER * end:
+    if last < 0.9 * end:
         return f"; compared from step {first} to {last}: good runs end there, and this one at step {end}"
     return ""
 
 
 MIN_POINTS = 5
 """A curve with fewer points in the judged steps is not judged."""
-LASTING = 0.05
-"""The share of the judged points that an excursion is averaged over."""
-WIDE, NARROW = 0.1, 2
-"""The neighbours on each side that a spread is pooled over: a share of the points, and a number at least."""
-FEW_RUNS = 3.0
-"""How much wider the spread of n runs may be than they show, by `FEW_RUNS` / n."""
-MANY_POINTS = 1.1
-"""How much farther the worst of many points is from the centre than one point."""
-ROUNDING = 1e-6
-"""The least spread, as a share of the greatest value of the curves: stored values are rounded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +163,7 @@ class Excursion:
 
 
 def envelope_of(own: TagCurve, past: Sequence[TagCurve], curve: Curve) -> Envelope:
-    """Return a curve beside the envelope of past ones, at the judged steps that at least `min_runs` of them reached."""
+    """A curve beside the envelope of past ones, at the judged steps that at least `min_runs` of them reached."""
     steps = np.array(own.steps, np.int64)
     chosen = steps >= curve.from_step
     if curve.to_step is not None:
@@ -201,17 +179,17 @@ def envelope_of(own: TagCurve, past: Sequence[TagCurve], curve: Curve) -> Envelo
         return Envelope(steps, values, values, values, scale)
     centre = _median(curves)
     least = np.abs(centre) * (curve.min_change_percent / 100 / curve.within)
-    factor = MANY_POINTS + FEW_RUNS / runs
-    spread = np.maximum(np.maximum(_spread(curves) * factor, least), ROUNDING)
+    # the worst of many points is farther away than one, and few runs show less than the spread; values are rounded
+    spread = np.maximum(np.maximum(_spread(curves) * (1.1 + 3 / runs), least), 1e-6)
     return Envelope(steps, values, centre, spread, scale)
 
 
 def worst_excursion(found: Envelope, side: int, within: float) -> Excursion:
-    """Return the worst excursion on a side: 1 above the centre, -1 below it, 0 on either."""
+    """The worst excursion on a side: 1 above the centre, -1 below it, 0 on either."""
     if side == 0:
         return max((worst_excursion(found, each, within) for each in (1, -1)), key=lambda each: each.distance)
     distances = side * (found.values - found.centre) / found.spread
-    length = min(len(found), max(3, round(len(found) * LASTING) | 1))
+    length = min(len(found), max(3, round(len(found) * 0.05) | 1))
     windows = np.lib.stride_tricks.sliding_window_view(distances, length)
     medians = np.median(windows, axis=1)
     worst = int(np.argmax(medians))
@@ -240,8 +218,8 @@ def _spread(curves: Values) -> Values:
     others = np.array([_median(np.delete(curves, run, axis=0)) for run in range(len(curves))])
     distances = np.abs(curves - others)
     points = distances.shape[1]
-    wide = max(NARROW, round(points * WIDE))
-    return np.array([max(_pooled(distances, at, wide), _pooled(distances, at, NARROW)) for at in range(points)])
+    wide = max(2, round(points * 0.1))
+    return np.array([max(_pooled(distances, at, wide), _pooled(distances, at, 2)) for at in range(points)])
 
 
 def _pooled(distances: Values, at: int, reach: int) -> float:

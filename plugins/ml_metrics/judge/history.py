@@ -1,4 +1,4 @@
-"""The history before a run: the earlier rows in order, each run once, and the accepted levels."""
+"""The history before a run: the earlier rows in order, each run once, and those that a metric is compared with."""
 
 from __future__ import annotations
 
@@ -12,22 +12,30 @@ from operator import attrgetter, lt
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, SWEEP, JobStatus, StoredMetric, Sweep, TagCurve
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, SWEEP, JobStatus, Outcome, StoredMetric, Sweep, TagCurve
 from ml_metrics.core.values import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ml_metrics.config.conditions import Condition
-    from ml_metrics.judge.level import LevelRule, Levels
-
-    Rank = tuple[datetime, str, bool, bool, str, bool, float, float]
-
+    from ml_metrics.config.conditions import Condition, RegressionTestConfig
+    from ml_metrics.judge.level import LevelRule, Levels, LevelState
 
 CurvesOfRuns = Mapping[tuple[str, str], TagCurve | Sweep]
 """Curves by run key and tag, or the metric of a sweep."""
 ReadCurves = Callable[[Sequence[str], Sequence[str]], CurvesOfRuns]
 """Reads the curves of some runs, by their keys, and some tags."""
+Dated = tuple[float, int, str]
+"""A value, the weekday of its run, and the run that this one runs again; empty if it runs none again."""
+Moment = tuple[datetime, str]
+"""The end and the key of a run, which also order runs that end at the same time."""
+Accepted = tuple[Moment, datetime]
+"""The first run of an accepted level, and the time of the acceptance."""
+PRESENT_RUNS = 5
+"""A metric that this many runs in a row produced is expected in the next."""
+RECENT = 2 * PRESENT_RUNS
+"""The number of newest rows to read for the checks of the last runs; some may be of failed jobs."""
+BY_TIME = attrgetter("timestamp", "run_key")
 
 
 class Curves:
@@ -44,7 +52,7 @@ class Curves:
         return self._found.get((run_key, metric if metric.startswith(SWEEP) else metric.removesuffix(CURVE_SUFFIX)))
 
     def past(self, metric: str, run_keys: Sequence[str]) -> list[TagCurve]:
-        """Return the curves of past runs, in the order of their keys, without those that are not stored."""
+        """The curves of past runs, in the order of their keys, without those that are not stored."""
         unread = [key for key in run_keys if key not in self._read]
         if unread and self._read_from is not None:
             self._found = {**self._read_from(unread, self._tags), **self._found}
@@ -54,63 +62,6 @@ class Curves:
 
 
 NO_CURVES = Curves()
-
-
-def moment_of(row: StoredMetric) -> Moment:
-    return as_utc(row.timestamp), row.run_key
-
-
-def worse_side(condition: Condition | None) -> int:
-    """Return 1 if greater values of a metric are worse, -1 if smaller ones are, and 0 if both or unknown."""
-    if condition is None:
-        return 0
-    return condition.comparison.bounds_above - condition.comparison.bounds_below
-
-
-def each_run_once(rows: Iterable[StoredMetric], side: int) -> list[StoredMetric]:
-    """Return the newest row of each run, oldest run first; of two rows of the same time, the worse one."""
-    rows = list(rows)
-    middle = _middle(rows)
-    newest = {row.run_key: row for row in sorted(rows, key=lambda row: _rank(row, side, middle))}
-    return sorted(newest.values(), key=moment_of)
-
-
-def worst(rows: Sequence[StoredMetric], side: int, earlier: Sequence[StoredMetric]) -> StoredMetric:
-    """Return the worst of some rows by their values alone; one without a finite value is worse than any other."""
-    if len(rows) == 1:
-        return rows[0]
-    middle = _middle(earlier) if earlier else _middle(rows)
-    return max(rows, key=lambda row: _badness(row, side, middle))
-
-
-def _middle(rows: Sequence[StoredMetric]) -> float:
-    values = [row.value for row in rows if row.value is not None and math.isfinite(row.value)]
-    return median(value / 2 for value in values) * 2 if values else 0.0
-
-
-def _rank(row: StoredMetric, side: int, middle: float) -> Rank:
-    failed, broken = row.job_status is not JobStatus.SUCCESS, row.outcome in BROKEN
-    return (*moment_of(row), failed, broken, row.outcome or "", *_badness(row, side, middle))
-
-
-def _badness(row: StoredMetric, side: int, middle: float) -> tuple[bool, float, float]:
-    """Order values from better to worse; without a side, the worse is farther from the median."""
-    if row.value is None or not math.isfinite(row.value):
-        return True, 0.0, 0.0
-    return False, side * row.value if side else abs(row.value / 2 - middle / 2), row.value
-
-
-Dated = tuple[float, int, str]
-"""A value, the weekday of its run, and the run that this one runs again; empty if it runs none again."""
-Moment = tuple[datetime, str]
-"""The end and the key of a run, which also order runs that end at the same time."""
-PRESENT_RUNS = 5
-"""A metric that this many runs in a row produced is expected in the next."""
-RECENT = 2 * PRESENT_RUNS
-"""The number of newest rows to read for the checks of the last runs; some may be of failed jobs."""
-_MOMENT = attrgetter("timestamp", "run_key")
-_STATE = attrgetter("run_key", "timestamp", "job_status")
-_TIME, _KEY = attrgetter("timestamp"), attrgetter("run_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +80,39 @@ class Acceptance:
     value: float | None = None
 
 
-def followed(values: Sequence[Dated], rule: LevelRule) -> Levels:
-    """Return the levels of a series. What is found at a value depends on that value and those before it alone."""
-    from ml_metrics.judge.level import follow  # imports numpy, which no other rule needs
+def by_series(acceptances: Iterable[Acceptance], test: str) -> dict[tuple[str, str], list[Acceptance]]:
+    """Acceptances without a test are of the given one."""
+    found: dict[tuple[str, str], list[Acceptance]] = defaultdict(list)
+    for each in acceptances:
+        found[each.test or test, each.metric].append(each)
+    return found
 
-    nights = nights_of([origin for _, _, origin in values])
-    return follow([value for value, _, _ in values], rule, [day for _, day, _ in values], nights)
+
+def moment_of(row: StoredMetric) -> Moment:
+    return as_utc(row.timestamp), row.run_key
+
+
+def worse_side(condition: Condition | None) -> int:
+    """1 if greater values of a metric are worse, -1 if smaller ones are, and 0 if both or unknown."""
+    return 0 if condition is None else condition.comparison.bounds_above - condition.comparison.bounds_below
+
+
+def worst(rows: Sequence[StoredMetric], side: int, earlier: Sequence[StoredMetric]) -> StoredMetric:
+    """The worst of some rows by their values alone; one without a finite value is worse than any other."""
+    return rows[0] if len(rows) == 1 else max(rows, key=_badness(side, earlier or rows))
+
+
+def _badness(side: int, rows: Sequence[StoredMetric]) -> Callable[[StoredMetric], tuple[bool, float, float]]:
+    """Orders values from better to worse; without a side, the worse is farther from the median of some rows."""
+    values = [row.value for row in rows if row.value is not None and math.isfinite(row.value)]
+    middle = median(value / 2 for value in values) if values else 0.0
+
+    def key(row: StoredMetric) -> tuple[bool, float, float]:
+        if row.value is None or not math.isfinite(row.value):
+            return True, 0.0, 0.0
+        return False, side * row.value if side else abs(row.value / 2 - middle), row.value
+
+    return key
 
 
 def nights_of(origins: Sequence[str]) -> list[int]:
@@ -144,10 +122,6 @@ def nights_of(origins: Sequence[str]) -> list[int]:
         again = origin and place and origins[place - 1] in {"", origin}
         nights.append(nights[-1] if again else place)
     return nights
-
-
-def unknown_side(_: str) -> int:
-    return 0
 
 
 class EarlierRuns:
@@ -168,7 +142,7 @@ class EarlierRuns:
         now: datetime,
         run_id: str = "",
         attributes: Mapping[str, Mapping[str, str]] | None = None,
-        side_of: Callable[[str], int] = unknown_side,
+        side_of: Callable[[str], int] = lambda _: 0,
         curves: Curves = NO_CURVES,
     ) -> None:
         self.curves = curves
@@ -180,22 +154,29 @@ class EarlierRuns:
         self._worse_side = side_of
         self._acceptances = by_series(acceptances, test)
         self._ordered: dict[tuple[str, str], list[StoredMetric]] = {}
+        self._levels: dict[tuple[str, LevelRule], tuple[list[Dated], Levels]] = {}
         rows: dict[tuple[str, str], list[StoredMetric]] = defaultdict(list)
         for row in history:
             rows[row.test or test, row.metric].append(row)
         self._rows = dict(rows)
 
     def rows(self, metric: str, test: str | None = None) -> list[StoredMetric]:
-        """Return the earlier rows of a metric, oldest first, one for each run."""
+        """The earlier rows of a metric, oldest first, one for each run."""
         key = (test or self.test, metric)
         if key not in self._ordered:
             self._ordered[key] = self._in_order(self._rows.get(key, []))
         return self._ordered[key]
 
-    def levels(self, metric: str, values: Sequence[Dated], rule: LevelRule) -> tuple[Levels, int]:
-        """Return the levels of a series, and the index of its newest value. A replay follows each series only once."""
-        del metric  # only a replay remembers what it followed
-        return followed(values, rule), len(values) - 1
+    def level_of(self, metric: str, values: list[Dated], rule: LevelRule) -> LevelState:
+        """The level of a metric as the newest of its values leaves it. A replay goes on from run to run."""
+        from ml_metrics.judge.level import follow  # imports numpy, which no other rule needs
+
+        before, levels = self._levels.get((metric, rule), ([], None))
+        if levels is None or values[: len(before)] != before or not levels.goes_on(values, len(before)):
+            series, weekdays, origins = zip(*values, strict=True)
+            levels = follow(series, rule, weekdays, nights_of(origins))
+        self._levels[metric, rule] = values, levels
+        return levels.at(-1)
 
     def metrics(self) -> list[str]:
         return sorted(metric for test, metric in self._rows if test == self.test and metric)
@@ -203,10 +184,11 @@ class EarlierRuns:
     @cached_property
     def runs(self) -> list[StoredMetric]:
         """The newest row of each earlier run of this test, oldest run first."""
+        state = attrgetter("run_key", "timestamp", "job_status")
         distinct: dict[object, StoredMetric] = {}  # mostly one for each run, of thousands of rows
         for (test, _), rows in self._rows.items():
             if test == self.test:
-                distinct.update(zip(map(_STATE, rows), rows, strict=True))
+                distinct.update(zip(map(state, rows), rows, strict=True))
         newest: dict[str, tuple[datetime, bool, StoredMetric]] = {}
         for row in distinct.values():
             candidate = (as_utc(row.timestamp), row.job_status is not JobStatus.SUCCESS, row)
@@ -215,18 +197,15 @@ class EarlierRuns:
                 newest[row.run_key] = candidate
         return self._in_order([row for _, _, row in newest.values()])
 
-    def accepted(self, metric: str, test: str | None = None) -> tuple[Moment, datetime] | None:
-        """Return the first run of a metric's accepted level and the time of the acceptance, or None.
-
-        Acceptances of later runs are ignored.
-        """
+    def accepted(self, metric: str, test: str | None = None) -> Accepted | None:
+        """What was accepted of a metric last. Acceptances of later runs are ignored."""
         owner = test or self.test
         own = self._acceptances.get((owner, metric), ())
         found = ((self._moment_of(each, owner), as_utc(each.accepted_at)) for each in own)
         return max((each for each in found if each[0] <= (self.now, self.run_key)), default=None)
 
     def _moment_of(self, acceptance: Acceptance, test: str) -> Moment:
-        """Return the end of the accepted run, or the time of the acceptance if the run is not in the history."""
+        """The end of the accepted run, or the time of the acceptance if the run is not in the history."""
         if acceptance.run_key == self.run_key and test == self.test:
             return (self.now, self.run_key)
         if acceptance.timestamp is not None:
@@ -243,17 +222,21 @@ class EarlierRuns:
             return rows
         if None in [row.timestamp.tzinfo for row in rows]:
             rows = [replace(row, timestamp=as_utc(row.timestamp)) for row in rows]
-        earlier = [row for row in rows if row.timestamp <= self.now and row.run_key != self.run_key]
-        earlier.sort(key=_MOMENT)
-        while earlier and _MOMENT(earlier[-1]) >= (self.now, self.run_key):
-            earlier.pop()
+        earlier = [row for row in rows if row.run_key != self.run_key and BY_TIME(row) < (self.now, self.run_key)]
+        earlier.sort(key=BY_TIME)
         if len({row.run_key for row in earlier}) == len(earlier):
             return earlier
-        return each_run_once(earlier, self._worse_side(earlier[0].metric))
+        badness = _badness(self._worse_side(earlier[0].metric), earlier)
+
+        def rank(row: StoredMetric) -> tuple[object, ...]:
+            failed, broken = row.job_status is not JobStatus.SUCCESS, row.outcome in BROKEN
+            return (*BY_TIME(row), failed, broken, row.outcome or "", *badness(row))
+
+        return sorted({row.run_key: row for row in sorted(earlier, key=rank)}.values(), key=BY_TIME)
 
     def _is_in_order(self, rows: list[StoredMetric]) -> bool:
         """Whether rows are in order already, as a warehouse nearly always returns them. This makes no call per row."""
-        times, keys = list(map(_TIME, rows)), set(map(_KEY, rows))
+        times, keys = list(map(attrgetter("timestamp"), rows)), set(map(attrgetter("run_key"), rows))
         if len(keys) < len(rows) or self.run_key in keys or not rows or times[0].tzinfo is None:
             return False
         try:
@@ -262,9 +245,200 @@ class EarlierRuns:
             return False
 
 
-def by_series(acceptances: Iterable[Acceptance], test: str) -> dict[tuple[str, str], list[Acceptance]]:
-    """Acceptances without a test are of the given one."""
-    found: dict[tuple[str, str], list[Acceptance]] = defaultdict(list)
-    for each in acceptances:
-        found[each.test or test, each.metric].append(each)
-    return found
+def uses_history(condition: Condition) -> bool:
+    return condition.is_relative or (condition.wait_for_n_points_of_history or 0) > 0
+
+
+def baseline_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
+    """The runs that a metric is compared with, oldest first.
+
+    These are the newest `baseline_runs` runs that succeeded with a finite value and whose verdict was not `fail`; none
+    is before `since`, the accepted run or `time_window`. `same` selects the comparable ones among them.
+    """
+    return alike(_newest_good(metric, condition, earlier), condition, earlier)[0]
+
+
+def series_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
+    """The values of a metric, passed or failed, by which its level is followed.
+
+    These are the newest `baseline_runs` runs, and as many older good ones as have failed since: while a loss is open,
+    the level before it must not be forgotten. Older failures are left out, since they were reported long ago.
+    """
+    return alike(_newest_values(metric, condition, earlier), condition, earlier)[0]
+
+
+def note_on_baseline(metric: str, condition: Condition, earlier: EarlierRuns) -> str:
+    """Which runs `same` selected, for the reason of a verdict; empty without `same`."""
+    if condition.baseline is None:
+        return ""
+    is_series = condition.success_threshold.change_point is not None
+    rows = (_newest_values if is_series else _newest_good)(metric, condition, earlier)
+    return alike(rows, condition, earlier)[1]
+
+
+def alike(rows: Sequence[StoredMetric], condition: Condition, earlier: EarlierRuns) -> tuple[list[StoredMetric], str]:
+    """The rows of comparable runs, and a note for the reason; all rows if too few are comparable."""
+    rows = list(rows)
+    if condition.baseline is None or not rows:
+        return rows, ""
+    own = earlier.attributes.get(earlier.run_key) or {}
+    unknown = [name for name in condition.baseline.same if not own.get(name)]
+    if unknown:
+        return rows, f"{', '.join(unknown)} of this run is not recorded: compared with all"
+    wanted = {name: own[name] for name in condition.baseline.same}
+    found = [row for row in rows if wanted.items() <= (earlier.attributes.get(row.run_key) or {}).items()]
+    waits = (condition.wait_for_n_points_of_history or 0) > 0
+    needed = condition.fewest_runs if waits else max(9, condition.fewest_runs)
+    where = " and ".join(f"{name.replace('_', ' ')} {value}" for name, value in wanted.items())
+    if len(found) < needed:
+        return rows, f"{len(found)} of {needed} runs on {where}: compared with all"
+    return found, f"compared with runs on {where}"
+
+
+def _newest_good(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
+    accepted = earlier.accepted(metric, condition.series_of(earlier.test))
+    rows = _rows_from_start(metric, condition, earlier, accepted)
+    good = _good(rows[-condition.baseline_runs :], accepted)  # rarely is more of a long history needed
+    if len(good) < condition.baseline_runs < len(rows):
+        good = _good(rows, accepted)[-condition.baseline_runs :]
+    if condition.time_window is not None:
+        # The baseline of a failing metric does not move. Otherwise a long regression would end as
+        # `insufficient_data`, which does not alert.
+        newest = next((row for row in reversed(rows) if is_measured(row)), None)
+        end = good[-1].timestamp if good and newest is not good[-1] else earlier.now
+        good = [row for row in good if row.timestamp >= end - condition.time_window]
+    return good
+
+
+def _newest_values(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
+    rows = _rows_from_start(metric, condition, earlier, earlier.accepted(metric))
+    first_recent = max(0, len(rows) - recent_rows(condition.baseline_runs))
+    recent = _measured(rows[first_recent:])
+    wanted = condition.baseline_runs - len(_passed(recent))
+    older = _passed(_measured(rows[:first_recent]))[-wanted:] if wanted > 0 else []
+    earliest = None if condition.time_window is None else earlier.now - condition.time_window
+    return [row for row in (*older, *recent) if earliest is None or row.timestamp >= earliest]
+
+
+def _rows_from_start(
+    metric: str, condition: Condition, earlier: EarlierRuns, accepted: Accepted | None
+) -> list[StoredMetric]:
+    rows, since = earlier.rows(metric, condition.series_of(earlier.test)), condition.since
+    if since is not None:
+        rows = [row for row in rows if row.timestamp >= since]
+    if accepted is not None:
+        rows = [row for row in rows if BY_TIME(row) >= accepted[0]]
+    return rows
+
+
+def in_baseline(row: StoredMetric, accepted: Accepted | None = None) -> bool:
+    """Whether a row can be part of a baseline.
+
+    Verdicts from before an acceptance compared with the old level, so between the accepted run and the acceptance a
+    failed verdict does not exclude its run.
+    """
+    if not is_measured(row):
+        return False
+    if row.outcome is not Outcome.FAIL:
+        return True
+    return accepted is not None and accepted[0] <= BY_TIME(row) and row.timestamp <= accepted[1]
+
+
+def is_measured(row: StoredMetric) -> bool:
+    """Whether a row has a finite value of a successful run, made of finite points or of as many as were allowed."""
+    return bool(_measured([row]))
+
+
+def _good(rows: list[StoredMetric], accepted: Accepted | None) -> list[StoredMetric]:
+    if accepted is None:  # nearly every metric
+        return _passed(_measured(rows))
+    return [row for row in rows if in_baseline(row, accepted)]
+
+
+def _measured(rows: list[StoredMetric]) -> list[StoredMetric]:
+    """The rows that `is_measured` holds for, without a call for each: there may be a million.
+
+    The value of a metric that diverged is that of its other points. Without a verdict, none of these was allowed.
+    """
+    success, is_finite, diverged = JobStatus.SUCCESS, math.isfinite, Outcome.NON_FINITE
+    return [
+        row
+        for row in rows
+        if row.job_status is success
+        and row.value is not None
+        and is_finite(row.value)
+        and row.outcome is not diverged
+        and not (row.non_finite and row.outcome is None)
+    ]
+
+
+def _passed(rows: list[StoredMetric]) -> list[StoredMetric]:
+    failed = Outcome.FAIL
+    return [row for row in rows if row.outcome is not failed]
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A test of another deployment."""
+
+    deployment: str
+    test: str
+    series: str
+    """The name of the test in the rows: two deployments may have tests of one name."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryNeeds:
+    """The rows that a judgement can depend on. More rows do not change it.
+
+    For each test and metric: the newest `window` rows that may be in a baseline, and the newest `recent` rows of any
+    kind, with NULL values, failed jobs and failed verdicts.
+    """
+
+    tests: tuple[str, ...]
+    """The test itself, then the tests of `compare_to` in the same deployment."""
+    window: int
+    """0 if no condition uses the history."""
+    recent: int
+    earliest: datetime | None
+    """No baseline starts before this time; None for no limit. It does not limit the `recent` rows."""
+    elsewhere: tuple[Elsewhere, ...] = ()
+    """The tests of other deployments."""
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names of all tests, as the rows have them."""
+        return (*self.tests, *(other.series for other in self.elsewhere))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tests in their deployments."""
+        return tuple(dict.fromkeys((*self.tests, *(other.test for other in self.elsewhere))))
+
+    @property
+    def deployments(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(other.deployment for other in self.elsewhere))
+
+    def select(self, rows: Sequence[StoredMetric]) -> list[StoredMetric]:
+        """The needed rows of one metric. Both lists are ordered oldest first."""
+        older = rows[: -self.recent] if self.recent else rows
+        wanted = max(0, self.window - sum(map(in_baseline, rows[len(older) :])))
+        good = [row for row in older if in_baseline(row) and (self.earliest is None or row.timestamp >= self.earliest)]
+        return [*(good[-wanted:] if wanted else []), *rows[len(older) :]]
+
+
+def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
+    historical = [condition for condition in config.conditions.values() if uses_history(condition)]
+    others = dict.fromkeys(condition.compare_to for condition in historical if condition.compare_to)
+    near = [other.test or test for other in others if other.deployment is None]
+    far = [Elsewhere(other.deployment, other.test or test, other.series(test)) for other in others if other.deployment]
+    window = max((condition.baseline_runs for condition in historical), default=0)
+    starts = [condition.since for condition in historical]
+    known = [start for start in starts if start is not None]
+    earliest = min(known) if known and len(known) == len(starts) else None
+    return HistoryNeeds(tuple(dict.fromkeys([test, *near])), window, recent_rows(window), earliest, tuple(far))
+
+
+def recent_rows(window: int) -> int:
+    """How many of the newest rows, good or not, are read with a baseline of so many good ones."""
+    return max(RECENT, window)

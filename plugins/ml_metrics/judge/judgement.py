@@ -5,22 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ml_metrics.config.conditions import NIGHT_RUNS, Confirm
+from ml_metrics.config.conditions import NIGHT_RUNS, Confirm, RegressionTestConfig
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import BROKEN, Bounds, CurveBand, JobStatus, Outcome, Severity, Verdict, Watched
 from ml_metrics.core.units import quantities
+from ml_metrics.judge.history import EarlierRuns
 from ml_metrics.store.run_folder import without_non_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ml_metrics.config.conditions import Near, RegressionTestConfig
-    from ml_metrics.judge.history import EarlierRuns
 
 
 class AlertKind(StrEnum):
@@ -65,9 +61,6 @@ class Unconfirmed:
     rerun: bool = False
     """Whether the test is run again to confirm it. Otherwise the next run is awaited."""
 
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -92,7 +85,7 @@ class Judgement:
         return next((each for each in (Outcome.PASS, Outcome.INSUFFICIENT_DATA) if each in found), nothing)
 
     def document(self) -> dict[str, Any]:
-        """Return the judgement as JSON, as in `ml-metrics judge --json` and `verdicts.json`.
+        """The judgement as JSON, as in `ml-metrics judge --json` and `verdicts.json`.
 
         It has `unconfirmed` only if some verdict does not alert yet, and `conditions` only if there are none.
         """
@@ -102,7 +95,7 @@ class Judgement:
             "alerts": [alert.document() for alert in self.alerts],
         }
         if self.unconfirmed:
-            document["unconfirmed"] = [each.document() for each in self.unconfirmed]
+            document["unconfirmed"] = [asdict(each) for each in self.unconfirmed]
         return document if self.conditions else {**document, "conditions": False}
 
     @classmethod
@@ -123,8 +116,8 @@ class Judgement:
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON: null for an open bound, and without the optional keys that say nothing."""
-    bounds = verdict.bounds or Bounds()
+    """A verdict as JSON: null for an open bound, and without the optional keys that say nothing."""
+    bounds, watched = verdict.bounds or Bounds(), verdict.watched
     document: dict[str, Any] = {
         "metric": verdict.metric,
         "value": verdict.value,
@@ -146,36 +139,24 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "unit": verdict.unit or None,
         "condition": verdict.condition or None,
         "band": verdict.band and verdict.band.document(),
-        "level": verdict.watched and _watched_document(verdict.watched),
+        "level": watched and {name: each for name, each in asdict(watched).items() if name != "beyond" or each},
     }
     document |= {name: value for name, value in optional.items() if value is not None}
     plain: dict[str, Any] = without_non_finite(document)
     return plain
 
 
-def _watched_document(watched: Watched) -> dict[str, Any]:
-    document = asdict(watched)
-    return document if watched.beyond else {name: document[name] for name in document if name != "beyond"}
-
-
 def _verdict(document: dict[str, Any]) -> Verdict:
     lower, upper = document["lower"], document["upper"]
-    bounds = Bounds(
-        -math.inf if lower is None else float(lower),
-        math.inf if upper is None else float(upper),
-        inclusive=bool(document["inclusive"]),
-    )
+    ends = -math.inf if lower is None else float(lower), math.inf if upper is None else float(upper)
+    optional = ("reference", "spread", "false_alarm_rate", "non_finite")
+    numbers = {"value": document["value"], **{name: document.get(name) for name in optional}}
     return Verdict(
         metric=document["metric"],
         outcome=Outcome(document["verdict"]),
-        value=_number_or_none(document["value"]),
-        bounds=None if lower is None and upper is None else bounds,
+        bounds=None if (lower, upper) == (None, None) else Bounds(*ends, inclusive=bool(document["inclusive"])),
         rule=document["rule"],
         baseline_points=int(document["baseline_points"]),
-        reference=_number_or_none(document.get("reference")),
-        spread=_number_or_none(document.get("spread")),
-        false_alarm_rate=_number_or_none(document.get("false_alarm_rate")),
-        non_finite=_number_or_none(document.get("non_finite")),
         reason=document["reason"],
         severity=Severity(document.get("severity", Severity.FAIL)),
         implausible=bool(document.get("implausible", False)),
@@ -183,22 +164,17 @@ def _verdict(document: dict[str, Any]) -> Verdict:
         unit=document.get("unit", ""),
         condition=document.get("condition", ""),
         watched=Watched(**document["level"]) if "level" in document else None,
+        **{name: None if number is None else float(number) for name, number in numbers.items()},
     )
 
 
-def _number_or_none(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
 AT_ONCE = Confirm(runs=1)
-SECOND_FAILURE = 2
-"""The number of failures that `alert_after_second_test_failure` requires."""
 
 
 def job_alerts(
     config: RegressionTestConfig, earlier: EarlierRuns, status: JobStatus, failure_reason: str | None
 ) -> tuple[Alert, ...]:
-    """Return the alert about a job that failed. Its metrics do not alert."""
+    """The alert about a job that failed. Its metrics do not alert."""
     failed_before = bool(earlier.runs) and earlier.runs[-1].job_status is not JobStatus.SUCCESS
     if not config.alert_for_failed_jobs or (config.alert_after_second_test_failure and not failed_before):
         return ()
@@ -210,14 +186,22 @@ def metric_alerts(
     config: RegressionTestConfig, verdicts: Iterable[Verdict], test: str, missing: Mapping[str, str]
 ) -> tuple[Alert, ...]:
     wanted = [verdict for verdict in verdicts if _alerts(verdict, config, missing)]
-    warnings = (_warning(verdict, test) for verdict in wanted if verdict.implausible)
+    warnings = [
+        Alert(
+            AlertKind.IMPLAUSIBLE,
+            each.metric,
+            f"Metric `{each.metric}` passed for test `{test}` and should be checked: it is {each.reason}",
+        )
+        for each in wanted
+        if each.implausible
+    ]
     return (*(_alert(verdict, config, test, missing) for verdict in wanted if verdict.broken), *warnings)
 
 
 def confirmed(
     config: RegressionTestConfig, verdicts: Iterable[Verdict], earlier: EarlierRuns, missing: Mapping[str, str]
 ) -> tuple[tuple[Verdict, ...], tuple[Unconfirmed, ...]]:
-    """Return the verdicts with their state of confirmation in the reason, and those that are not confirmed yet."""
+    """The verdicts with their state of confirmation in the reason, and those that are not confirmed yet."""
     found: list[Verdict] = []
     unconfirmed: list[Unconfirmed] = []
     for verdict in verdicts:
@@ -225,7 +209,8 @@ def confirmed(
         if confirm.runs == 1:
             found.append(verdict)
             continue
-        broken = 1 + _broken_before(verdict.metric, earlier)
+        judged = (row.outcome for row in reversed(earlier.rows(verdict.metric)) if row.outcome is not Outcome.SKIPPED)
+        broken = 1 + sum(1 for _ in takewhile(BROKEN.__contains__, judged))
         if broken < confirm.runs:
             unconfirmed.append(Unconfirmed(verdict.metric, broken, confirm.runs, confirm.by == "rerun"))
             state = f"not yet confirmed: {broken} of {confirm.runs} runs"
@@ -238,7 +223,7 @@ def confirmed(
 def suspicious(
     config: RegressionTestConfig, verdicts: Iterable[Verdict], earlier: EarlierRuns, missing: Mapping[str, str]
 ) -> tuple[Unconfirmed, ...]:
-    """Return the metrics that passed, and that the next run, if it is as bad, may show to have a worse level.
+    """The metrics that passed, and that the next run, if it is as bad, may show to have a worse level.
 
     A run is run again for what is far beyond its level, and its rerun once more while all runs of the night are bad.
     """
@@ -256,24 +241,21 @@ def suspicious(
 
 
 def _confirmation(verdict: Verdict, config: RegressionTestConfig) -> Confirm:
-    """Return how a broken verdict is to be confirmed.
+    """How a broken verdict is to be confirmed.
 
     `confirm` is about noise: a metric that is missing, not a number or not judged alerts at once.
     """
-    second = Confirm(runs=SECOND_FAILURE, by="next") if config.alert_after_second_test_failure else AT_ONCE
-    condition = config.condition_for(verdict.metric)
+    second = Confirm(runs=2, by="next") if config.alert_after_second_test_failure else AT_ONCE
+    condition, value, bounds = config.condition_for(verdict.metric), verdict.value, verdict.bounds
     given = condition.confirm if condition is not None else None
-    if given is None or verdict.value is None or verdict.bounds is None or verdict.outcome is not Outcome.FAIL:
+    if given is None or value is None or bounds is None or verdict.outcome is not Outcome.FAIL:
         return second
-    if given.within is not None and not _is_near(verdict.value, verdict.bounds, given.within):
-        return second
+    if (near := given.within) is not None:
+        bound = bounds.lower if value <= bounds.lower else bounds.upper
+        width = max(near.absolute or 0.0, abs(bound) * (near.percent or 0.0) / 100)
+        if abs(value - bound) > width + math.ulp(bound):  # a value at this distance is near, whatever the rounding
+            return second
     return given if given.runs >= second.runs else second
-
-
-def _is_near(value: float, bounds: Bounds, near: Near) -> bool:
-    bound = bounds.lower if value <= bounds.lower else bounds.upper
-    width = max(near.absolute or 0.0, abs(bound) * (near.percent or 0.0) / 100)
-    return abs(value - bound) <= width + math.ulp(bound)  # a value at this distance is near, whatever the rounding
 
 
 def _alerts(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:
@@ -284,17 +266,6 @@ def _alerts(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str
     if config.condition_for(metric) is None and not config.requires(metric):
         return False
     return config.alert_for_oob_metrics and config.may_alert(metric)
-
-
-def _broken_before(metric: str, earlier: EarlierRuns) -> int:
-    """Return how many of the newest runs that were judged by this metric were broken, as stored, without a gap."""
-    judged = (row.outcome for row in reversed(earlier.rows(metric)) if row.outcome is not Outcome.SKIPPED)
-    return sum(1 for _ in takewhile(BROKEN.__contains__, judged))
-
-
-def _warning(verdict: Verdict, test: str) -> Alert:
-    message = f"Metric `{verdict.metric}` passed for test `{test}` and should be checked: it is {verdict.reason}"
-    return Alert(AlertKind.IMPLAUSIBLE, verdict.metric, message)
 
 
 def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: Mapping[str, str]) -> Alert:
@@ -316,8 +287,6 @@ def _alert(verdict: Verdict, config: RegressionTestConfig, test: str, missing: M
     return Alert(AlertKind.OUT_OF_BOUNDS, metric, message)
 
 
-MAX_RUN_ID_LENGTH = 250
-"""The length of Airflow's column."""
 _PATTERN = re.compile(r"confirm__(?P<origin>.+)__(?P<number>\d{1,2})", re.DOTALL)
 
 
@@ -331,7 +300,7 @@ class ConfirmingRun:
 
 
 def confirming_run(run_id: str, unconfirmed: Iterable[Unconfirmed]) -> ConfirmingRun | None:
-    """Return the run that is to confirm the verdicts of a run, or None.
+    """The run that is to confirm the verdicts of a run, or None.
 
     A verdict that requires N runs starts at most N - 1 further ones, counted from the first run. A run that confirms
     another continues its count, so a chain ends even if each run breaks a different metric.
@@ -341,24 +310,20 @@ def confirming_run(run_id: str, unconfirmed: Iterable[Unconfirmed]) -> Confirmin
     if not wanted:
         return None
     counts = ", ".join(f"{each.metric} ({each.broken} of {each.required} runs)" for each in wanted)
-    return ConfirmingRun(_run_id(origin, number + 1), f"Confirms {origin}: {counts}")
+    note, space = f"Confirms {origin}: {counts}", 250 - len("confirm____00")  # the length of Airflow's column
+    if len(origin) > space:
+        digest = hashlib.sha256(origin.encode()).hexdigest()[:8]
+        origin = f"{origin[: space - len(digest) - 1]}~{digest}"
+    return ConfirmingRun(f"confirm__{origin}__{number + 1}", note)
 
 
 def origin_of(run_id: str) -> tuple[str, int]:
-    """Return the run that a run confirms, and the number of the confirmation; itself and 0 if it confirms none."""
+    """The run that a run confirms, and the number of the confirmation; itself and 0 if it confirms none."""
     found = _PATTERN.fullmatch(run_id)
     return (found["origin"], int(found["number"])) if found else (run_id, 0)
 
 
 def run_again(run_id: str | None) -> str:
-    """Return the run that a run confirms; empty if it confirms none."""
+    """The run that a run confirms; empty if it confirms none."""
     origin, number = origin_of(run_id or "")
     return origin if number else ""
-
-
-def _run_id(origin: str, number: int) -> str:
-    space = MAX_RUN_ID_LENGTH - len("confirm____00")
-    if len(origin) > space:
-        digest = hashlib.sha256(origin.encode()).hexdigest()[:8]
-        origin = f"{origin[: space - len(digest) - 1]}~{digest}"
-    return f"confirm__{origin}__{number}"

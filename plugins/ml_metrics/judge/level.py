@@ -23,23 +23,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter, ne
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ml_metrics.config.conditions import MIN_LEVEL_RUNS, ChangePoint
 from ml_metrics.core.kinds import Measure
 from ml_metrics.core.model import Watched
 from ml_metrics.judge.changepoints import change_points
+from ml_metrics.judge.history import Dated
 from ml_metrics.judge.noise import (
     KNOWN_RUNS,
     MEDIAN_ERROR,
     RHYTHM_RUNS,
     WEEK,
+    Day,
     Modes,
     Noise,
     describe,
@@ -49,19 +53,13 @@ from ml_metrics.judge.noise import (
     memory_of,
     middle,
     neighbour_noise,
+    quantile_of,
     spread_of,
     steps_of,
     without_trend,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ml_metrics.judge.noise import Day
-
-    Values = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 BASELINE_RUNS, YOUNG_RUNS = 100, 5
 """How many accepted runs a baseline has at most, and how many a young one has at least."""
@@ -71,18 +69,12 @@ UNLEARNT_RUNS = 15
 """The newest runs are not yet part of the noise: a loss that is found late must not be learnt as noise."""
 P_COUNT = 1e-4
 """The greatest probability that chance makes so many novel runs, or so many runs of the worse mode."""
-NOVEL, SUSPICIOUS, ONE_RUN = 4.5, 3.0, 10.0
-"""From how many spreads on a run is worse than any that is known, is suspicious, and is told although it is alone."""
 FLAKY = ((4, 3), (6, 3), (8, 3), (10, 3), (15, 4), (20, 4), (30, 5))
 """Among how many newest runs how many novel ones, not all in a row, are flaky."""
 FLAKY_CLOSES = 20
 """So many runs with at most two novel ones end it."""
 PLATEAU, TAIL = 21, 15
 """The newest 15 runs are compared with the best 21 runs in a row."""
-SLOW_FLOORS, SLOW_ERRORS, SLOW_NOISE, SLOPE_RUNS = 2.125, 5.5, 2.9, 60
-"""How large a slow loss is: in floors of meaning, in standard errors, and in the noise of one run."""
-SETTLED = 0.85
-"""A slow loss closes when the newest runs are at less than this share of it: noise drifts back, a slow loss never."""
 RECOVERED, CLEAR, LUCKY = 4.5, 4.0, 1.2
 """The logarithm of the likelihood ratio with which a loss closes, and how much of it a single run can bring; a run that
 is far better than the old level brings less."""
@@ -90,24 +82,10 @@ LEVEL_RUNS, SUSPECTED_RUNS = 8, 6
 """The level of an open loss is the median of so many runs; among so many, those beyond the margin are counted."""
 JUMP, WANDERS_FOR = 10.0, 60
 """The jump that is told where a level wanders, in the noise between neighbours; it wanders for so many runs."""
-SEARCHED_RUNS, SEARCH_EVERY, SEARCH_WINDOW = 8, 2, 200
-SEARCH_NEAR, SEARCH_CERTAINTY, LASTING = 1.5, 0.9, 0.55
-"""If six of the newest eight runs are worse by 1.5 times the noise between neighbours, the newest 200 accepted runs are
-searched, at most every second run. Levels change in fewer than .55 of the runs in which modes would."""
-OWN_GROUPS, OWN_MARGIN = 0.98, 0.5
-"""A new level is beyond this share of the groups of as many neighbours in the baseline, by this margin in errors."""
+SEARCHED_RUNS, SEARCH_EVERY = 8, 2
 TINY = float(np.finfo(np.float64).tiny)
-YOUNG_FLOORS = 3
-"""A loss of a young baseline is at least so many floors of meaning."""
-GROWING = 6
-"""How often the noise of a loss and its size are computed from each other."""
-SHARED, SHARED_NIGHTS, MOST_SHARED = 0.5, 32.0, 0.95
-"""The share of a run's distance from the level that other runs of its night have, while nothing is known of it; how
-much is known in the beginning, as a sum of squared distances in spreads: two nights at 4; and its limit."""
-MOST_SPREADS = 1000.0
-"""A metric that has no noise is not said to be further away."""
-LARGEST_SUM, SHRINK = 1e300, 2.0**-20
-"""Values beyond the first are scaled by the second, so that no sum overflows."""
+LARGEST = 1e300
+"""Greater values are scaled, so that no sum overflows."""
 
 
 class LossKind(StrEnum):
@@ -206,28 +184,50 @@ class LevelState:
 class Levels:
     """The level of a metric at each of its runs."""
 
-    def __init__(self, series: list[float], said: Sequence[_Said], rule: LevelRule, scale: float) -> None:
-        self._series, self._said, self._rule, self._scale = series, said, rule, scale
+    def __init__(self, rule: LevelRule, scale: float) -> None:
+        self.rule, self.scale = rule, scale
+        """What values are multiplied by, so that no sum overflows."""
+        self.runs: list[_Run] = []
+        self._followers = [_Follower(rule, sign) for sign in ((rule.worse,) if rule.worse else (1, -1))]
+        self._said: list[_Said] = []
 
-    @cached_property
+    def goes_on(self, values: Sequence[Dated], known: int) -> bool:
+        """Go on to the newest of some values, of which so many are followed; false if that takes a new beginning."""
+        place = len(values) - 1
+        if place < known:
+            return True
+        value, weekday, origin = values[place]
+        keys = len(self.runs[-1].day)
+        is_new_rhythm = keys == 1 and place >= WEEK and values[place - WEEK][1] != weekday
+        if place > known or is_new_rhythm or self.scale != 1 or abs(value) > LARGEST:
+            return False
+        night = self.runs[-1].night if origin and values[place - 1][2] in {"", origin} else place
+        self.add(_Run(place, (self.rule.worse or 1) * value, (place % WEEK, weekday)[:keys], night))
+        return True
+
+    def add(self, run: _Run) -> None:
+        self.runs.append(run)
+        self._said.append(_follow_one(self._followers, run))
+
+    @property
     def failing(self) -> NDArray[np.bool_]:
         return np.array([said.kind is not None for said in self._said], dtype=np.bool_)
 
     def at(self, run: int) -> LevelState:
         """The state at the run with this index; -1 is the newest."""
         index = run + len(self._said) if run < 0 else run
-        said = self._said[index]
+        said, turn = self._said[index], self.rule.worse or 1
         loss, first = said.loss, index + 1 - SUSPECTED_RUNS
-        watch = said.watch or _Watch(describe([said.sign * self._series[0]]), self._rule, None)
+        watch = said.watch or _Watch(describe([said.sign * turn * self.runs[0].value]), self.rule, None)
         if loss is not None:
             first = max(loss.first if said.again is None else said.again, index + 1 - LEVEL_RUNS)
-        runs = range(max(0, first), index + 1)
+        runs = self.runs[max(0, first) : index + 1]
         rhythm, reference = watch.noise.rhythm, watch.noise.level if loss is None else loss.before
-        offsets = [rhythm.of(self._said[each].day) if rhythm else 0.0 for each in runs]
-        recent = [said.sign * self._series[each] - offset for each, offset in zip(runs, offsets, strict=True)]
+        offsets = [rhythm.of(each.day) if rhythm else 0.0 for each in runs]
+        recent = [said.sign * turn * each.value - offset for each, offset in zip(runs, offsets, strict=True)]
         above, below = (sum(sign * (each - reference) > watch.margin for each in recent) for sign in (1, -1))
-        beyond = above if self._rule.worse else max(above, below)
-        size = 1 / self._scale
+        beyond = above if self.rule.worse else max(above, below)
+        size = 1 / self.scale
         unit = said.sign * size
         return LevelState(
             kind=said.kind,
@@ -263,17 +263,21 @@ def follow(
 
     `weekdays`: that of each run, from 0 to 6. `nights`: the index of the first run of its night. Default: its own.
     """
-    series = np.asarray(values, dtype=np.float64)
-    scale = SHRINK if len(series) and float(np.max(np.abs(series))) > LARGEST_SUM else 1.0
+    series = [float(value) for value in values]
+    scale = 2.0**-20 if max(map(abs, series), default=0.0) > LARGEST else 1.0
     if scale != 1:
-        series = series * scale
-        rule = replace(rule, absolute=rule.absolute and rule.absolute * scale)
+        series, rule = (
+            [value * scale for value in series],
+            replace(rule, absolute=rule.absolute and rule.absolute * scale),
+        )
     places = [place % WEEK for place in range(len(series))]
     keys = [places] if weekdays is None or len(set(zip(places, weekdays, strict=True))) <= WEEK else [places, weekdays]
-    followers = [_Follower(rule, sign) for sign in ((rule.worse,) if rule.worse else (1, -1))]
-    turned = (series if rule.worse == 0 else rule.worse * series).tolist()
-    runs = map(_Run, range(len(turned)), turned, zip(*keys, strict=True), nights or range(len(turned)))
-    return Levels(series.tolist(), [_follow_one(followers, run) for run in runs], rule, scale)
+    turned = [-value for value in series] if rule.worse < 0 else series
+    runs = list(map(_Run, range(len(turned)), turned, zip(*keys, strict=True), nights or range(len(turned))))
+    levels = Levels(rule, scale)
+    for run in runs:
+        levels.add(run)
+    return levels
 
 
 class _Watch:
@@ -283,12 +287,12 @@ class _Watch:
         self.noise, self.judgeable, self._rule = noise, judgeable, rule
         self.is_young = noise.count < MIN_LEVEL_RUNS
         self.floor = floor_of(noise, measure, rule.percent, rule.absolute)
-        self.smallest = max(self.floor.size, TINY) * (YOUNG_FLOORS if self.is_young else 1)
+        self.smallest = max(self.floor.size, TINY) * (3 if self.is_young else 1)
         """The smallest loss."""
         self.quiet = 0.5 * self.smallest if noise.modes is None else -math.inf
         """Where levels are judged, a run that is at most so far away is no part of a loss, unless of a slow one."""
-        self.suspicious = max(self.smallest, SUSPICIOUS * noise.spread * noise.young)
-        self.novel = max(self.smallest, NOVEL * (noise.modes or noise).spread * noise.young)
+        self.suspicious = max(self.smallest, 3 * noise.spread * noise.young)
+        self.novel = max(self.smallest, 4.5 * (noise.modes or noise).spread * noise.young)
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -311,7 +315,7 @@ class _Watch:
         size = next((size for size in reversed(self.sizes) if size.runs <= runs), self.sizes[0])
         noise, loss = self.noise, self.smallest
         spares = (size.runs - size.needed) / size.runs
-        for _ in range(GROWING):
+        for _ in range(6):  # each is computed from the other
             grown = noise.spread * (1 + loss / abs(noise.level)) if noise.level else noise.spread
             loss = max(self.smallest, size.errors * noise.error(size.runs, grown)) + (1.47 - 2.4 * spares) * grown
         return loss
@@ -320,7 +324,7 @@ class _Watch:
         """By how many spreads a run is worse, if it and all runs of its night before may be a new level; else 0."""
         if least <= self.smallest or self.is_young or not self.judgeable or least <= self.margin:
             return 0.0
-        return min(MOST_SPREADS, beyond / max(self.noise.spread * self.noise.young, TINY))
+        return min(1000.0, beyond / max(self.noise.spread * self.noise.young, TINY))
 
     def is_novel(self, rest: float) -> bool:
         """Whether a run is worse than any that is known: above all, or between two modes."""
@@ -367,7 +371,10 @@ class _Loss:
         recent = sorted(self.runs[-LEVEL_RUNS:])
         new = max(recent[len(recent) // 2], self.before + self.margin)
         old_spread = max(self.watch.noise.spread, self.watch.smallest / 4)
-        new_spread = max(old_spread, _scatter(self.runs[-24:]))
+        known = self.runs[-24:]
+        level = middle(known)
+        plain = deviation_of([abs(each - level) for each in known]) if len(known) <= YOUNG_RUNS else 0.0
+        new_spread = max(old_spread, plain, spread_of(known, coarse=True, level=level))
         worse, away = max(0.0, rest - self.before) / old_spread, (rest - new) / new_spread
         ratio = -CLEAR
         if worse < 1e3:
@@ -378,7 +385,8 @@ class _Loss:
         self.quiet = self.quiet + 1 if self.ratio > 0 else 0
         if self.ratio >= RECOVERED:
             return True
-        least = SETTLED * self.size if self.kind is LossKind.SLOW else self.margin / 2
+        # noise drifts back, a slow loss never
+        least = 0.85 * self.size if self.kind is LossKind.SLOW else self.margin / 2
         return len(self.runs) >= 2 * TAIL and middle(self.runs[-TAIL:]) - self.before < least
 
     def returned(self) -> list[_Run]:
@@ -445,7 +453,7 @@ class _Follower:
         """How many runs were accepted when the noise was described."""
         self.loss: _Loss | None = None
         self.best = math.inf
-        self.slow_floors = SLOW_FLOORS if rule.percent is None and rule.absolute is None else 1.0
+        self.slow_floors = 2.125 if rule.percent is None and rule.absolute is None else 1.0
         self.slow_place = max(0, min(TAIL // 2, TAIL - rule.min_runs))
         self.since_better = 0
         self.excursion = 0.0
@@ -454,13 +462,14 @@ class _Follower:
         self.searched = -SEARCH_EVERY
         self.night: list[float] = []
         """How far the runs of the newest night are from the level."""
-        self.alike, self.known = SHARED * SHARED_NIGHTS, SHARED_NIGHTS
-        """The sum of the products of the distances of two runs of a night, and that of the squares of the first's."""
+        self.alike, self.known = 16.0, 32.0
+        """The sum of the products of the distances of two runs of a night, and that of the squares of the first's, in
+        spreads. In the beginning, half is shared, and as much is known as two nights at 4 spreads teach."""
 
     @property
     def shared(self) -> float:
         """The share of a run's distance from the level that other runs of its night have."""
-        return min(max(self.alike / self.known, 0.0), MOST_SHARED)
+        return min(max(self.alike / self.known, 0.0), 0.95)
 
     def learn(self, run: _Run, distance: float, spread: float) -> None:
         """Learn how alike runs of a night are. A night whose next one is as bad may be a loss, and tells nothing."""
@@ -530,7 +539,7 @@ class _Follower:
         one_run = False
         if beyond > watch.suspicious:
             noise = max(watch.noise.spread, watch.noise.near) * watch.noise.young
-            least = max(ONE_RUN * noise, 2 * self.excursion, 2 * watch.smallest)
+            least = max(10 * noise, 2 * self.excursion, 2 * watch.smallest)
             one_run = beyond > least and n >= MIN_LEVEL_RUNS + SIZES[0].runs - 1
             self.excursion = max(self.excursion, beyond)
         return _Said(self.sign, None, None, watch, run.day, None, one_run, watch.spreads(beyond, min(self.night)))
@@ -606,8 +615,12 @@ class _Follower:
                 return True
         else:
             screen = 0.7 if n > BASELINE_RUNS else 0.5  # the noise was described some runs ago
+            young_are_worse = False
+            if 2 * YOUNG_RUNS <= n <= 20:  # the newest of a few runs may have taken over the others
+                old, new = sorted(self.rest[:-5]), sorted(self.rest[-5:])
+                young_are_worse = new[1] > old[-1] and new[2] - old[len(old) // 2] > 3 * (old[-1] - old[0])
             is_near = beyond > watch.smallest * (screen if n > KNOWN_NOISE else 1 / 3)
-            if (is_near or (n <= 20 and self._young_are_worse())) and self._level_is_worse(watch, screen, beyond):
+            if (is_near or young_are_worse) and self._level_is_worse(watch, screen, beyond):
                 return True
         return self.loss is None and (
             (novel and self._is_flaky(watch))
@@ -664,13 +677,6 @@ class _Follower:
     def _beyond(self, least: float, runs: int) -> int:
         return sum([rest > least for rest in self.rest[-runs:]])
 
-    def _young_are_worse(self) -> bool:
-        """Whether the newest of a few runs are worse than the others, which they may have taken over."""
-        if len(self.rest) < 2 * YOUNG_RUNS:
-            return False
-        old, new = sorted(self.rest[:-5]), sorted(self.rest[-5:])
-        return new[1] > old[-1] and new[2] - old[len(old) // 2] > 3 * (old[-1] - old[0])
-
     def _rate(
         self, baseline: list[float], old: _Watch, size: Size, runs: list[float], of_night: Counter[int]
     ) -> float | None:
@@ -707,17 +713,19 @@ class _Follower:
         """Whether the search of whole series is certain of a worse level that the baseline has known before.
 
         Where levels follow each other for weeks, an older one widens the noise of the baseline, and no group is new.
+        The newest 200 accepted runs are searched at most every second run, if six of the newest eight are worse. Levels
+        change in fewer than .55 of the runs in which modes would.
         """
         place, near = self.runs[-1].place, watch.noise.near
         if place < self.searched + SEARCH_EVERY or len(self.rest) < SEARCHED_RUNS + MIN_LEVEL_RUNS:
             return False
         newest = sorted(self.rest[-SEARCHED_RUNS:])
         before = middle(self.rest[-3 * SEARCHED_RUNS : -SEARCHED_RUNS])
-        if newest[2] - max(before, watch.noise.level) < max(watch.smallest, SEARCH_NEAR * near):
+        if newest[2] - max(before, watch.noise.level) < max(watch.smallest, 1.5 * near):
             return False
         self.searched = place
-        values = self.rest[-SEARCH_WINDOW:]
-        steps = change_points(values, certainty=SEARCH_CERTAINTY)
+        values = self.rest[-200:]
+        steps = change_points(values, certainty=0.9)
         if not steps:
             return False
         step = steps[-1]
@@ -731,7 +739,7 @@ class _Follower:
         share = (sum(known) + 1) / (len(known) + 2)
         switches = sum(map(ne, known[1:], known)) / len(known)
         is_rare = _binomial_tail(worse, SEARCHED_RUNS, share) <= P_COUNT
-        if not is_rare and switches > LASTING * 2 * share * (1 - share):  # modes, not levels
+        if not is_rare and switches > 0.55 * 2 * share * (1 - share):  # modes, not levels
             return False
         start = steps[-2].index if len(steps) > 1 else 0
         level = values[max(start, step.index - BASELINE_RUNS) : step.index]
@@ -807,9 +815,9 @@ class _Follower:
         values = self.rest[-BASELINE_RUNS:]
         steps = steps_of(values)
         near = neighbour_noise(values) or deviation_of(list(map(abs, steps))) / math.sqrt(2)
-        if gap <= SLOW_NOISE * near:
+        if gap <= 2.9 * near:
             return False
-        slope = without_trend(values[-SLOPE_RUNS:])
+        slope = without_trend(values[-60:])
         spread = max(near, spread_of(values[-TAIL:], coarse=True))
         if n < PLATEAU + TAIL:  # both are of the same runs
             spread = max(spread, spread_of(slope, coarse=True))
@@ -817,7 +825,7 @@ class _Follower:
         residual = [each - level for each in slope]  # a slope is no memory
         memory = max(memory_of(steps, neighbour_noise(steps) or spread), memory_of(residual, spread))
         error = MEDIAN_ERROR * spread * math.hypot(error_of_mean(TAIL, memory), error_of_mean(PLATEAU, memory))
-        if gap <= SLOW_ERRORS * error:
+        if gap <= 5.5 * error:
             return False
         watch = self._describe(self.runs[-1].place)
         return watch.judgeable and not watch.noise.modes and self._open(LossKind.SLOW, TAIL, watch, self.best)
@@ -898,12 +906,6 @@ def _follow_one(followers: list[_Follower], run: _Run) -> _Said:
     return followers[leading].said(turned[leading])
 
 
-def _scatter(runs: list[float]) -> float:
-    level = middle(runs)
-    plain = deviation_of([abs(run - level) for run in runs]) if len(runs) <= YOUNG_RUNS else 0.0
-    return max(plain, spread_of(runs, coarse=True, level=level))
-
-
 def _binomial_tail(least: int, count: int, share: float) -> float:
     return math.fsum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(least, count + 1))
 
@@ -913,7 +915,4 @@ def _is_new(new: Sequence[float], baseline: Sequence[float], noise: Noise, runs:
     if len(baseline) < 2 * runs + 6:
         return True
     own = sorted([middle(baseline[start : start + runs]) for start in range(len(baseline) - runs + 1)])
-    place = OWN_GROUPS * (len(own) - 1)
-    low = int(place)
-    most = own[low] + (place - low) * (own[min(low + 1, len(own) - 1)] - own[low])
-    return middle(new) > most + OWN_MARGIN * noise.spread * error_of_mean(runs, noise.memory)
+    return middle(new) > quantile_of(own, 0.98) + 0.5 * noise.spread * error_of_mean(runs, noise.memory)

@@ -1,7 +1,8 @@
 """The noise of a metric: how far healthy runs scatter around its level, and how large a change of it matters.
 
-Every rule, search and comparison takes spread, memory and the error of a mean from here. `describe` puts them together
-for the runs of a baseline, with the shapes that single numbers do not show: a rhythm, two modes, a level that wanders.
+Every rule, search and comparison takes spread, memory and the error of a mean from here, and how rare a value is among
+healthy runs. `describe` puts them together for the runs of a baseline, with the shapes that single numbers do not show:
+a rhythm, two modes, a level that wanders.
 
 Baselines are short lists, which Python computes faster than numpy.
 """
@@ -9,19 +10,18 @@ Baselines are short lists, which Python computes faster than numpy.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from operator import mul, ne, sub
-from typing import TYPE_CHECKING
 
+from ml_metrics.config.conditions import Comparison
 from ml_metrics.core.kinds import Measure
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    Day = tuple[int, ...]
-    """The keys by which a run may have a rhythm: its weekday, if that is known, and its place in every seven runs."""
+Day = tuple[int, ...]
+"""The keys by which a run may have a rhythm: its weekday, if that is known, and its place in every seven runs."""
 
 P50_OF_NORMAL, P68_OF_NORMAL, P80_OF_NORMAL, P90_OF_NORMAL = 0.6745, 0.9945, 1.2816, 1.6449
 """The median, 68th, 80th and 90th percentile of |x| where the standard deviation is 1."""
@@ -31,32 +31,17 @@ MEDIAN_ERROR = 1.25
 """The standard error of a median in units of that of a mean, for normal noise."""
 FEW_RUNS = 12
 """Fewer runs than this may hide an outlier or a second mode from every robust spread: the plain deviation counts."""
-FEW_EVENTS = 10
 OUTLIER = 2.5
 """Further from the level than this, in units of the noise, a value counts as that far: outliers have no memory."""
 NOTICED_MEMORY, MAX_MEMORY = 0.15, 0.85
 SMALL_BASELINE = 3.0
 """The error of a baseline of n runs is larger by `SMALL_BASELINE` / (n - 4), because few runs hide their noise."""
-
-FLOOR, CALM_FLOOR, CALM = 0.02, 0.01, 5.0
+FLOOR, CALM_FLOOR = 0.02, 0.01
 """The smallest change that matters, as a share of the level. Where 5 spreads are less, they are, down to the second."""
 KNOWN_RUNS = 30
 """From how many runs on a small spread is believed."""
-RATIO_FLOOR, LEAST_POINT, MOST_POINT = 0.1, 0.002, 0.01
-"""Of a ratio: a tenth of what is missing to the whole, between .2 and 1 point; the usual share if that is less."""
-
-RHYTHM_RUNS, RHYTHM_DAYS, RHYTHM_SHARE, RHYTHM_EXPLAINS = 35, 4, 0.6, 0.3
-"""A rhythm is looked for in so many runs, with at least 4 of each day; it leaves at most .6 of the spread."""
-WEEK = 7
-MODE_RUNS, MODE_SHARE, MODE_DISTANCE, MODE_GAP = 20, 0.12, 5.0, 1.5
-"""Two modes hold this share of the runs each. Their centres and their edges are so many spreads within one apart."""
-MIXED = 0.6
-"""Two modes take turns: in at least this share of the switches of independent draws. Levels follow each other."""
-COARSE = 3
-"""Where fewer than one in three neighbours in the order of size differ, values are rounded, and have no modes."""
-WANDERING_RUNS, WANDERING, STEP, SMOOTH = 25, 1.8, 2.0, 5
-"""A level wanders if medians of five neighbours scatter around their trend by 1.8 times the noise between neighbours,
-although each of their steps beyond twice that noise is left out, with those beside it."""
+RHYTHM_RUNS, WEEK = 35, 7
+"""From how many runs on a rhythm is looked for."""
 
 
 def middle(values: Sequence[float]) -> float:
@@ -107,12 +92,8 @@ def quantile_of(ordered: Sequence[float], share: float) -> float:
 
 
 def deviation_of(distances: Sequence[float]) -> float:
-    """The plain standard deviation of values with these distances from their level. No square of them overflows."""
-    largest = max(distances, default=0.0)
-    if not 0 < largest < math.inf:
-        return largest
-    shares = [distance / largest for distance in distances]
-    return largest * math.sqrt(_product(shares, shares) / max(1, len(shares) - 1))
+    """The plain standard deviation of values with these distances from their level."""
+    return math.hypot(*distances) / math.sqrt(max(1, len(distances) - 1))
 
 
 def _product(some: Sequence[float], others: Sequence[float]) -> float:
@@ -122,7 +103,7 @@ def _product(some: Sequence[float], others: Sequence[float]) -> float:
 
 def neighbour_noise(values: Sequence[float]) -> float:
     """The noise between neighbours: a step affects one difference only."""
-    return middle(list(map(abs, steps_of(values)))) / NEIGHBOURS_OF_NORMAL if len(values) > 3 else 0.0  # noqa: PLR2004
+    return middle(list(map(abs, steps_of(values)))) / NEIGHBOURS_OF_NORMAL if len(values) > 3 else 0.0
 
 
 def steps_of(values: Sequence[float]) -> list[float]:
@@ -154,10 +135,11 @@ def memory_of(deviations: Sequence[float], spread: float, errors: float = 1.0, m
     return min(max(found, 0.0), most)
 
 
-def noticed_memory(deviations: Sequence[float], ordered: Sequence[float]) -> float:
-    """The memory of any number of runs if it is noticed, else 0. `ordered`: their distances, ascending."""
-    found = correlation_of(deviations, spread_of_distances(ordered))
-    return min(found + 0.6 / math.sqrt(len(ordered)), MAX_MEMORY) if found > NOTICED_MEMORY else 0.0
+def independent_runs(deviations: Sequence[float], distances: Sequence[float]) -> float:
+    """How many independent runs say as much as some runs. `distances`: the sizes of the deviations, ascending."""
+    count, memory = len(distances), correlation_of(deviations, spread_of_distances(distances))
+    memory = min(memory + 0.6 / math.sqrt(count), MAX_MEMORY) if memory > NOTICED_MEMORY else 0.0
+    return max(1.0, count * (1 - memory) / (1 + memory))
 
 
 def error_of_mean(count: int, memory: float) -> float:
@@ -236,6 +218,53 @@ class Noise:
         return MEDIAN_ERROR * self.young * math.hypot(new, self.error_of_level)
 
 
+def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Comparison) -> float | None:
+    """The share of healthy runs whose value would be at least as bad, without assuming a distribution.
+
+    With n runs, of which k were at least as bad, it is (k + 1) / (n + 1): the exact probability if the order of the
+    runs has no meaning. None if the history has fewer than five runs, or is constant: it shows nothing of the noise.
+    `healthy`: the finite values of healthy runs before it, oldest first.
+    """
+    runs = len(healthy)
+    if runs < 5:
+        return None
+    greatest = max(map(abs, healthy))
+    if not 1e-140 <= greatest <= 1e140:  # otherwise differences could overflow or vanish
+        value, healthy = value / (greatest or 1.0), [each / (greatest or 1.0) for each in healthy]
+    level = middle(healthy)
+    deviations = [each - level for each in healthy]
+    distances = sorted(map(abs, deviations))
+    if not distances[-1]:
+        return None
+    distance = value - level
+    if comparison.bounds_below and comparison.bounds_above:
+        distance, bad = abs(distance), distances
+    elif comparison.bounds_below:
+        distance, bad = -distance, sorted(-each for each in deviations)
+    else:
+        bad = sorted(deviations)
+    as_bad = runs - bisect_left(bad, distance)
+    return tail_rate(as_bad / runs, independent_runs(deviations, distances), distance, distances[-1], runs)
+
+
+LEAST_RATE = 1e-6
+"""The least rate that is stated: no history shows more."""
+
+
+def tail_rate(share: float, independent: float, distance: float, widest: float, runs: int) -> float:
+    """The rate of a distance that a share of the known ones reaches, of which `widest` is the greatest.
+
+    Beyond that, the tail is taken to fall with the power 2.5 of the distance, which is heavier than the tail of
+    Student's t with three degrees of freedom, and the noise of n runs to be wider than they show by 4 / n. The margin
+    of a tenth is for noise whose size changes with time, of which the newest runs are no fair sample.
+    """
+    rate = 1.1 * (share * independent + 1) / (independent + 1)
+    widest *= 1 + 4 / runs
+    if not share and 0 < widest < distance:
+        rate *= (widest / distance) ** 2.5
+    return min(max(rate, LEAST_RATE), 1.0)
+
+
 def describe(
     values: Sequence[float], days: Sequence[Day] | None = None, *, rhythm: Rhythm | None = None, counts: bool = False
 ) -> Noise:
@@ -255,10 +284,10 @@ def describe(
             return describe(values, days, rhythm=rhythm, counts=counts)
     if n < FEW_RUNS:
         spread = max(spread, deviation_of(distances))
-    if counts and abs(level) < FEW_EVENTS:
+    if counts and abs(level) < 10:
         spread = max(spread, math.sqrt(max(abs(level), 0.25)))
     near = neighbour_noise(rest)
-    modes = _modes_of(rest, ordered) if n >= MODE_RUNS and spread > 0 else None
+    modes = _modes_of(rest, ordered) if n >= 20 and spread > 0 else None
     if modes is not None:  # of which one may have too few runs for a percentile
         spread = max(spread, (modes.high - modes.low) * math.sqrt(modes.share * (1 - modes.share)))
     return Noise(
@@ -275,10 +304,10 @@ def describe(
 
 
 def _rhythm_of(values: Sequence[float], days: Sequence[Day], level: float, spread: float) -> Rhythm | None:
-    """The key whose seven medians take away much of the spread; None if no key does."""
+    """The key whose seven medians leave at most .6 of the spread, each of four runs at least; None if no key does."""
     calm = _clipped([value - level for value in values], OUTLIER * spread, spread)
     whole = sum(calm) ** 2 / len(calm)
-    needed = RHYTHM_EXPLAINS * (_product(calm, calm) - whole)
+    needed = 0.3 * (_product(calm, calm) - whole)
     best: tuple[float, Rhythm] | None = None
     for key, found in enumerate(zip(*days, strict=True)):
         groups: list[list[float]] = [[] for _ in range(WEEK)]
@@ -287,21 +316,25 @@ def _rhythm_of(values: Sequence[float], days: Sequence[Day], level: float, sprea
         else:
             for day, each in zip(found, calm, strict=True):
                 groups[day].append(each)
-        if min(map(len, groups)) < RHYTHM_DAYS or sum([sum(one) ** 2 / len(one) for one in groups]) - whole < needed:
+        if min(map(len, groups)) < 4 or sum([sum(one) ** 2 / len(one) for one in groups]) - whole < needed:
             continue  # nearly always, and faster than seven medians
         medians = [middle([value for value, of in zip(values, found, strict=True) if of == day]) for day in range(WEEK)]
         rhythm = Rhythm(key, tuple(each - level for each in medians))
         weeks = len(values) / WEEK
         rest = spread_of(rhythm.without(values, days), coarse=True) * math.sqrt(weeks / (weeks - 1.4))
-        if rest < RHYTHM_SHARE * spread and (best is None or rest < best[0]):
+        if rest < 0.6 * spread and (best is None or rest < best[0]):
             best = rest, rhythm
     return None if best is None else best[1]
 
 
 def _modes_of(values: Sequence[float], ordered: Sequence[float]) -> Modes | None:
-    """Two modes on either side of the largest gap, if runs of both take turns."""
+    """Two modes on either side of the largest gap, if runs of both take turns, and each has 12 % of them.
+
+    Their centres are five spreads within one apart, and their edges one and a half. They switch in at least .6 of the
+    runs in which independent draws would: levels follow each other.
+    """
     n, steps = len(values), steps_of(ordered)
-    least = max(3, int(MODE_SHARE * n))
+    least = max(3, int(0.12 * n))
     gap = max(steps[least - 1 : n - least])
     at = steps.index(gap, least - 1) + 1
     low, high = ordered[:at], ordered[at:]
@@ -310,25 +343,27 @@ def _modes_of(values: Sequence[float], ordered: Sequence[float]) -> Modes | None
     lower, upper, within = middle_of_ordered(low), middle_of_ordered(high), 0.0
     for side, centre in ((low, lower), (high, upper)):
         within = max(within, spread_of(side, coarse=True, level=centre))
-        if gap <= 0 or gap < MODE_GAP * within or upper - lower < MODE_DISTANCE * within:
+        if gap <= 0 or gap < 1.5 * within or upper - lower < 5 * within:
             return None
-    if sum(map(bool, steps)) < n / COARSE:
+    if sum(map(bool, steps)) < n / 3:  # values are rounded
         return None
     modes = Modes(lower, upper, len(high) / n, within)
     worse = [value > modes.between for value in values]
     switches = sum(map(ne, worse[1:], worse))
-    return modes if switches >= MIXED * 2 * modes.share * (1 - modes.share) * (n - 1) else None
+    return modes if switches >= 0.6 * 2 * modes.share * (1 - modes.share) * (n - 1) else None
 
 
 def _wanders(values: Sequence[float], spread: float, near: float) -> bool:
-    """Whether the noise around the own trend is far above that between neighbours. Its steps are levels, not noise."""
-    if len(values) < WANDERING_RUNS or not 0 < 1.6 * near < spread:
+    """Whether medians of five neighbours scatter around their trend by 1.8 times the noise between neighbours.
+
+    Each of their steps beyond twice that noise is left out, with those beside it: it is a level, not noise.
+    """
+    if len(values) < 25 or not 0 < 1.6 * near < spread:
         return False
-    steps = steps_of([middle(values[start : start + SMOOTH]) for start in range(len(values) - SMOOTH + 1)])
-    jumps = [abs(step) > STEP * near for step in steps]
-    beside = SMOOTH // 2
-    calm = [0.0 if any(jumps[max(0, at - beside) : at + beside + 1]) else step for at, step in enumerate(steps)]
-    return spread_of(without_trend(list(accumulate(calm, initial=0.0))), coarse=True) > WANDERING * near
+    steps = steps_of([middle(values[start : start + 5]) for start in range(len(values) - 4)])
+    jumps = [abs(step) > 2 * near for step in steps]
+    calm = [0.0 if any(jumps[max(0, at - 2) : at + 3]) else step for at, step in enumerate(steps)]
+    return spread_of(without_trend(list(accumulate(calm, initial=0.0))), coarse=True) > 1.8 * near
 
 
 def without_trend(values: Sequence[float]) -> list[float]:
@@ -364,11 +399,11 @@ def floor_of(
     size, why = FLOOR * level, f"{100 * FLOOR:g} %"
     if measure is Measure.LOSS:
         size, why = CALM_FLOOR * level, f"{100 * CALM_FLOOR:g} %"
-    elif noise.count >= KNOWN_RUNS and CALM * noise.spread < size:
-        size = max(CALM_FLOOR * level, CALM * noise.spread)
+    elif noise.count >= KNOWN_RUNS and 5 * noise.spread < size:
+        size = max(CALM_FLOOR * level, 5 * noise.spread)
         why = f"{100 * size / level:.2g} %, since its noise is small"
-    if measure is Measure.RATIO and level <= whole:
-        points = min(max(RATIO_FLOOR * (whole - level), LEAST_POINT * whole), MOST_POINT * whole)
+    if measure is Measure.RATIO and level <= whole:  # a tenth of what is missing to the whole
+        points = min(max(0.1 * (whole - level), 0.002 * whole), 0.01 * whole)
         if points < size:
             return Floor(points, f"{100 * points / whole:.2g} points")
     if measure is Measure.COUNT and size < 1:

@@ -6,39 +6,25 @@ The newest run that passed is no reference: while a rule waits for more runs at 
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from ml_metrics.core.model import BROKEN, Bounds, Outcome
+from ml_metrics.core.model import BROKEN, Bounds, Outcome, StoredMetric
 from ml_metrics.core.units import readable
-from ml_metrics.judge.baseline import differences, is_measured
-from ml_metrics.judge.changes import percent_of
+from ml_metrics.judge.changes import differences, percent_of
+from ml_metrics.judge.history import BY_TIME, is_measured
 from ml_metrics.judge.noise import middle
 from ml_metrics.judge.wording import is_relative
 
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-
-    from ml_metrics.core.model import StoredMetric
+_Rows = Sequence[StoredMetric]
 
 
 REFERENCE_RUNS = 100
 """How many runs before a run are looked at: a change of level before them is no longer open."""
-LEVEL_RUNS = 24
-"""The level is the median of so many runs."""
-FEWEST_BEFORE, FEW_RUNS = 3, 9
-"""The fewest runs before a change; and with at most how many on one side each place is tried."""
-REACH = 4
-"""How far from a cut of the search, whose segments have a least length, the first run of a level may be."""
-MOST_MIXED = 0.1
-"""Up to which share of a change a baseline may have moved by runs of the new level that passed."""
-SMALLEST_PERCENT = 0.1
-"""A smaller change is not stated."""
-CLEAR = 8.0
-"""How many errors of its size such a change has at least."""
+FEWEST_BEFORE = 3
+"""The fewest runs before a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +43,12 @@ class Reference:
         return percent if percent is not None and math.isfinite(percent) else None
 
     def words(self, value: float | None, attributes: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> str:
-        """Return the change to a value: `+8.4 % against 779 ms; since 2026-11-21, image: a -> b`; empty if none counts.
+        """The change to a value: `+8.4 % against 779 ms; since 2026-11-21, image: a -> b`; empty if none counts.
 
         `attributes` has what is recorded about the runs on both sides of the change.
         """
         percent = self.percent(value)
-        if value is None or (percent is not None and abs(percent) < SMALLEST_PERCENT) or value == self.level:
+        if value is None or (percent is not None and abs(percent) < 0.1) or value == self.level:
             return ""
         share = "" if percent is None else f"{percent:+,.3g} % "
         words = f"{share}against {readable([self.level, value], self.unit)[0]}"
@@ -72,30 +58,18 @@ class Reference:
         return ", ".join([f"{words}; since {self.since.timestamp:%Y-%m-%d}", *changed])
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """Neighbouring runs at one level."""
-
-    rows: tuple[StoredMetric, ...]
-
-    @property
-    def value(self) -> float:
-        return _level([row.value for row in self.rows if row.value is not None])
-
-
 def reference_of(
     row: StoredMetric, others: Iterable[StoredMetric], accepted: Container[str] = frozenset()
 ) -> Reference | None:
-    """Return the reference of a value; None if no earlier run has one.
+    """The reference of a value; None if no earlier run has one.
 
     `others`: the same metric in other runs of the test, in any order; later runs do not count. `accepted`: the keys of
     runs at a level that was accepted; runs before the newest of them do not count.
     """
     if is_relative(row.rule):  # the level at which this run would have been as good as the ones before
         return None if row.reference is None else Reference(row.reference, unit=row.unit)
-    moment = attrgetter("timestamp", "run_key")
-    before = [each for each in others if moment(each) < moment(row) and each.trial is None and is_measured(each)]
-    earlier = sorted(before, key=moment)[-REFERENCE_RUNS:]
+    before = [each for each in others if BY_TIME(each) < BY_TIME(row) and each.trial is None and is_measured(each)]
+    earlier = sorted(before, key=BY_TIME)[-REFERENCE_RUNS:]
     earlier = earlier[max((index for index, each in enumerate(earlier) if each.run_key in accepted), default=0) :]
     if not earlier:
         return None if row.reference is None else Reference(row.reference, unit=row.unit)
@@ -103,80 +77,67 @@ def reference_of(
     levels = _levels([*earlier, *own])
     baseline = row.reference if row.outcome is Outcome.FAIL else None
     if baseline is not None:
-        nearest = min(range(len(levels)), key=lambda index: abs(levels[index].value - baseline))
+        nearest = min(range(len(levels)), key=lambda index: abs(_value(levels[index]) - baseline))
         if nearest < len(levels) - 1:  # the level to keep, maybe before several changes
-            old, new = levels[nearest].value, levels[-1].value
+            old, new = _value(levels[nearest]), _value(levels[-1])
             return _before(row, old if _is_mixed(baseline, old, new) else baseline, levels[: nearest + 2])
-    if len(levels) > 1 and _on_one_side(row.value, baseline, levels[-2].value):
-        return _before(row, levels[-2].value, levels)
-    return _steady(row, earlier)
-
-
-def _on_one_side(value: float | None, baseline: float | None, before: float) -> bool:
-    """Whether a failed value left the level before the last change in the direction in which it left its baseline.
-
-    Shifted runs may be part of a baseline; but a loss since an improvement is no improvement.
-    """
-    return value is None or baseline is None or (value > baseline) == (value > before)
-
-
-def _before(row: StoredMetric, level: float, levels: Sequence[_Level]) -> Reference:
-    new = levels[-1]
-    back = row.value is not None and abs(row.value - level) < abs(row.value - new.value)
-    since = None if back else new.rows[0]
-    return Reference(level, _newest_near(level, new.value, levels[-2].rows), since, unit=row.unit)
-
-
-def _steady(row: StoredMetric, earlier: Sequence[StoredMetric]) -> Reference:
-    """Return the baseline of the verdict, or the usual value where there is none or shifted runs are part of it."""
+    if len(levels) > 1:
+        # shifted runs may be part of a baseline; but a loss since an improvement is no improvement
+        old = _value(levels[-2])
+        if row.value is None or baseline is None or (row.value > baseline) == (row.value > old):
+            return _before(row, old, levels)
+    # the baseline of the verdict, or the usual value where there is none or shifted runs are part of it
     good = [each for each in earlier if each.outcome not in BROKEN]
-    usual = _level([each.value for each in good or earlier if each.value is not None])
+    usual = _value(good or earlier)
     level = usual if row.reference is None else row.reference
     if row.outcome is not Outcome.FAIL and row.value is not None and good and _is_mixed(level, usual, row.value):
         level = usual
     return Reference(level, _newest_near(level, row.value, good), unit=row.unit)
 
 
+def _before(row: StoredMetric, level: float, levels: Sequence[_Rows]) -> Reference:
+    new = _value(levels[-1])
+    back = row.value is not None and abs(row.value - level) < abs(row.value - new)
+    since = None if back else levels[-1][0]
+    return Reference(level, _newest_near(level, new, levels[-2]), since, unit=row.unit)
+
+
 def _is_mixed(baseline: float, old: float, new: float) -> bool:
     """Whether runs of the new level that passed have moved a baseline away from the old one."""
-    return abs(baseline / 2 - old / 2) > abs(new / 2 - old / 2) * MOST_MIXED
+    return abs(baseline / 2 - old / 2) > abs(new / 2 - old / 2) / 10
 
 
 def _newest_near(level: float, other: float | None, rows: Sequence[StoredMetric]) -> StoredMetric | None:
-    """Return the newest run that is nearer to a level than to another value, if possible one that did not break."""
+    """The newest run that is nearer to a level than to another value, if possible one that did not break."""
     known = [(row, row.value) for row in rows if row.value is not None]
     near = [row for row, value in known if other is None or abs(value - level) <= abs(value - other)] or list(rows)
     return next((row for row in reversed(near) if row.outcome not in BROKEN), near[-1] if near else None)
 
 
-def _levels(rows: Sequence[StoredMetric]) -> list[_Level]:
-    """Return the levels of a metric, oldest first. A level that was left and has returned counts once."""
-    values = [row.value for row in rows if row.value is not None]
-    starts = _starts(values)
-    levels: list[_Level] = []
-    for start, end in pairwise([*starts, len(rows)]):
-        levels.append(_Level(tuple(rows[start:end])))
-        while len(levels) > 2 and _has_returned(*(each.value for each in levels[-3:])):  # noqa: PLR2004
-            old, _, again = levels[-3:]
-            levels[-3:] = [_Level((*old.rows, *again.rows))]
+def _levels(rows: Sequence[StoredMetric]) -> list[_Rows]:
+    """The runs of each level of a metric, oldest first. A level that was left and has returned counts once."""
+    levels: list[_Rows] = []
+    for start, end in pairwise([*_starts([row.value for row in rows if row.value is not None]), len(rows)]):
+        levels.append(rows[start:end])
+        while len(levels) > 2:
+            old, left_for, new = (_value(each) / 2 for each in levels[-3:])
+            if abs(new - old) > abs(new - left_for) / 2:
+                break
+            levels[-3:] = [[*levels[-3], *levels[-1]]]
     return levels
 
 
-def _has_returned(old: float, left_for: float, new: float) -> bool:
-    return abs(new / 2 - old / 2) <= abs(new / 2 - left_for / 2) / 2
-
-
 def _starts(values: Sequence[float]) -> list[int]:
-    """Return where the levels start: those of a search, and one with fewer runs than a search needs."""
+    """Where the levels start: those of a search, and one with fewer runs than a search needs."""
     from ml_metrics.judge.changepoints import edges_of  # imports numpy
 
     starts = [0]
     for edge, end in pairwise(edges_of(values)[1:]):
-        start = _best_start(values[:end], starts[-1], range(edge - REACH, edge + REACH + 1))
+        start = _best_start(values[:end], starts[-1], range(edge - 4, edge + 5))
         if _is_clear(values[starts[-1] : start], values[start:end]):
             starts.append(start)
     first, end = starts[-1], len(values)
-    few = [*range(first + FEWEST_BEFORE, first + FEW_RUNS + 1), *range(end - FEW_RUNS, end)]
+    few = [*range(first + FEWEST_BEFORE, first + 10), *range(end - 9, end)]
     start = _best_start(values, first, few)
     usual = max((_misfit(values[start:end]) / (end - start) for start, end in pairwise(starts)), default=0.0)
     return [*starts, start] if start > first and _is_clear(values[first:start], values[start:], usual) else starts
@@ -188,11 +149,11 @@ def _best_start(values: Sequence[float], first: int, places: Iterable[int]) -> i
 
 
 def _is_clear(old: Sequence[float], new: Sequence[float], usual: float = 0.0) -> bool:
-    """Whether two neighbouring levels differ by more than the noise within them explains, or the usual noise."""
+    """Whether two neighbouring levels differ by eight errors of the noise within them, or of the usual noise."""
     count = len(old) + len(new)
     local = (_misfit(old) + _misfit(new)) / count * (1 + 3 / max(1, count - 4))
     error = 1.25 * max(local, usual) * math.sqrt(1 / len(old) + 1 / len(new))
-    return abs(_level(new) - _level(old)) > CLEAR * error
+    return abs(_level(new) - _level(old)) > 8 * error
 
 
 def _misfit(values: Sequence[float]) -> float:
@@ -201,11 +162,15 @@ def _misfit(values: Sequence[float]) -> float:
 
 
 def _level(values: Sequence[float]) -> float:
-    return middle(values[-LEVEL_RUNS:])
+    return middle(values[-24:])
+
+
+def _value(rows: _Rows) -> float:
+    return _level([row.value for row in rows if row.value is not None])
 
 
 def main_metric(rows: Iterable[StoredMetric], references: Mapping[str, Reference]) -> StoredMetric | None:
-    """Return the metric that a run is mainly about; None if it broke no condition and no level got worse.
+    """The metric that a run is mainly about; None if it broke no condition and no level got worse.
 
     That is the one farthest beyond its bounds, or else the one with a condition whose level got worse most.
     """
@@ -218,7 +183,7 @@ def main_metric(rows: Iterable[StoredMetric], references: Mapping[str, Reference
 
 
 def distance(value: float | None, bounds: Bounds | None, spread: float | None) -> float:
-    """Return how far a value is beyond its bounds, in their width, the spread of the baseline, or the bound itself."""
+    """How far a value is beyond its bounds, in their width, the spread of the baseline, or the bound itself."""
     if bounds is None or value is None:
         return math.inf
     beyond = max(bounds.lower - value, value - bounds.upper)
@@ -234,7 +199,7 @@ def _distance(row: StoredMetric) -> float:
 
 
 def _got_worse(row: StoredMetric, reference: Reference | None) -> float:
-    """Return by how many percent the level got worse; 0 if it did not, or if the better side is unknown."""
+    """By how many percent the level got worse; 0 if it did not, or if the better side is unknown."""
     percent = reference.percent(row.value) if reference is not None and reference.since is not None else None
     is_bounded = row.upper is not None, row.lower is not None
     side = {(True, False): 1, (False, True): -1}.get(is_bounded, {"lower": 1, "higher": -1}.get(row.better, 0))

@@ -7,19 +7,14 @@ long ago; a run in which the other metric is missing, not finite or not positive
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from ml_metrics.core.model import Bounds
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.core.model import Bounds, Metric, StoredMetric, Verdict
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc
-from ml_metrics.judge.baseline import is_measured
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ml_metrics.config.conditions import RegressionTestConfig
-    from ml_metrics.core.model import Metric, StoredMetric, Verdict
+from ml_metrics.judge.history import is_measured
 
 
 def quotient(value: float, reference: float) -> float:
@@ -56,17 +51,6 @@ def reference_in(config: RegressionTestConfig, name: str, measured: Mapping[str,
     if not 0 < metric.value < math.inf:
         raise ValueError(f"it is relative to {name}, which is {metric.value:g} and not a positive number")
     return metric.value
-
-
-def quotient_in(config: RegressionTestConfig, metric: Metric, measured: Mapping[str, Metric]) -> float:
-    """What a metric of a run is judged by: its value, or its quotient, NaN if it has none."""
-    condition = config.condition_for(metric.name)
-    if condition is None or condition.relative_to is None:
-        return metric.value
-    try:
-        return quotient(metric.value, reference_in(config, condition.relative_to, measured))
-    except ValueError:
-        return math.nan
 
 
 def in_unit(verdict: Verdict, value: float, reference: float, unit: str, name: str) -> Verdict:

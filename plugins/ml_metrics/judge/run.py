@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.config.collection import Strategy
-from ml_metrics.config.conditions import DEFAULT
+from ml_metrics.config.conditions import DEFAULT, Condition, RegressionTestConfig
 from ml_metrics.config.patterns import is_pattern, matches
 from ml_metrics.core.kinds import Measure
-from ml_metrics.core.model import JobStatus, Outcome, Severity, Verdict
+from ml_metrics.core.model import JobStatus, Metric, Outcome, Severity, StoredMetric, Sweep, TagCurve, Verdict
 from ml_metrics.core.values import finite
-from ml_metrics.judge.history import PRESENT_RUNS, Curves, EarlierRuns, worse_side
+from ml_metrics.judge.history import PRESENT_RUNS, Acceptance, Curves, EarlierRuns, ReadCurves, worse_side
 from ml_metrics.judge.judgement import Judgement, confirmed, job_alerts, metric_alerts, suspicious
 from ml_metrics.judge.relative import in_unit, quotient, quotients, reference_in
 from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from ml_metrics.config.conditions import Condition, RegressionTestConfig
-    from ml_metrics.core.model import Metric, StoredMetric, Sweep, TagCurve
-    from ml_metrics.judge.history import Acceptance, ReadCurves
-
 
 def limited(verdict: Verdict, metric: Metric, condition: Condition | None) -> Verdict:
-    """Return the verdict with the share of values that are not finite: `non_finite` if the condition allows fewer.
+    """The verdict with the share of values that are not finite: `non_finite` if the condition allows fewer.
 
     The number of points, `count`, is no value of them, so NaN does not make it wrong.
     """
@@ -48,8 +42,6 @@ def limited(verdict: Verdict, metric: Metric, condition: Condition | None) -> Ve
     return replace(verdict, outcome=Outcome.NON_FINITE, reason=reason, false_alarm_rate=None, implausible=False)
 
 
-MIN_PRESENT_RUNS = 3
-"""Two runs with a metric are not enough to expect it in the next."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -154,12 +146,12 @@ class _RunJudge:
                 yield verdict
 
     def _requested(self) -> list[str]:
-        """Return the names of the config that no metric of the run has or matches."""
+        """The names of the config that no metric of the run has or matches."""
         named = [*self.config.named_metrics, *self.missing]
         return [name for name in named if not any(matches(name, each) for each in self.values)]
 
     def _disappeared(self) -> list[str]:
-        """Return the missing metrics that only a pattern or `default` covers and that the last runs had."""
+        """The missing metrics that only a pattern or `default` covers and that the last runs had."""
         covered = {DEFAULT, *self.values, *self.config.named_metrics}
         conditions = {name: self.config.condition_for(name) for name in self.earlier.metrics() if name not in covered}
         wanted = [(name, each) for name, each in conditions.items() if each is not None and not each.optional]
@@ -186,7 +178,7 @@ class _RunJudge:
                 break
             if row.value is not None or row.outcome in {None, Outcome.NON_FINITE}:
                 without.discard(row.run_key)
-        return len(newest) >= MIN_PRESENT_RUNS and not without
+        return len(newest) > 2 and not without  # two runs with a metric are not enough to expect it in the next
 
     def _verdict(self, metric: str) -> Verdict | None:
         values = self.values.get(metric, ())

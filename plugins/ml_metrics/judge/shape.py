@@ -6,41 +6,25 @@ level; where those are few, earlier ones are added with their level removed.
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ml_metrics.judge.changepoints import change_points
 from ml_metrics.judge.noise import correlation_of, spread_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 MIN_RUNS = 10
 """With fewer runs only the size is estimated."""
-ENOUGH_RUNS = 30
-"""With fewer runs since the last change of level, earlier ones are added."""
 MAX_RUNS = 1_000
-CLIP = 3.0
-"""Deviations beyond this multiple of the spread count as this much in estimates of memory and period."""
-MAX_QUANTA, QUANTA_SHARE = 12, 0.9
-"""A metric is quantised if at most so many different values make up this share of its runs."""
-MAX_MODES, MIN_MODE_SHARE, MODE_DISTANCE = 4, 0.08, 4.2
-"""Modes hold at least this share of the runs and differ by this multiple of the deviation within them."""
-SKEW, HEAVY = 0.25, 3.0
-"""From this quantile skewness and this ratio of tails (Hogg's; 2.6 if normal) on, the noise is not normal."""
-MAX_PERIOD, MIN_PERIOD_RUNS, PEAK = 30, 60, 25.0
-"""A period is a peak of the spectrum above this multiple of the median around it."""
-LITTLE_MEMORY, MUCH_MEMORY = 0.15, 0.4
+LITTLE_MEMORY = 0.15
 
 
 class Kind(StrEnum):
@@ -91,34 +75,32 @@ class Noise:
         return None if self.level == 0 else self.spread / abs(self.level) * 100
 
     @property
+    def text(self) -> str:
+        """The noise in one line: `two modes (70 % at 61, 30 % at 74), sd 3.1 (4.9 % of 63), independent runs`."""
+        if self.kind is Kind.CONSTANT:
+            return f"constant at {self.level:.6g}"
+        shape = str(self.kind)
+        if self.modes:
+            number = {2: "two", 3: "three", 4: "four"}[len(self.modes)]
+            places = ", ".join(f"{100 * mode.share:.0f} % at {mode.position:.4g}" for mode in self.modes)
+            shape = f"{number} modes ({places})"
+        elif self.quantum is not None:
+            shape = f"quantised in steps of {self.quantum:.3g}"
+        elif self.period is not None:
+            shape = f"seasonal with a period of {self.period:.3g} runs"
+        size = "" if self.percent is None else f" ({self.percent:.2g} % of {self.level:.4g})"
+        memory = f", {self.memory_words}"
+        if abs(self.memory) >= LITTLE_MEMORY:
+            memory += f" ({self.memory:.2g})"
+        return f"{shape}, sd {self.spread:.3g}{size}{'' if self.kind is Kind.UNKNOWN else memory}"
+
+    @property
     def memory_words(self) -> str:
         if abs(self.memory) < LITTLE_MEMORY:
             return "independent runs"
         if self.memory < 0:
             return "runs alternate"
-        return "much memory" if self.memory >= MUCH_MEMORY else "some memory"
-
-    @property
-    def text(self) -> str:
-        """The noise in one line: `two modes (70 % at 61, 30 % at 74), sd 3.1 (4.9 % of 63), independent runs`."""
-        if self.kind is Kind.CONSTANT:
-            return f"constant at {self.level:.6g}"
-        size = "" if self.percent is None else f" ({self.percent:.2g} % of {self.level:.4g})"
-        parts = [self._shape, f"sd {self.spread:.3g}{size}"]
-        if self.kind is not Kind.UNKNOWN:
-            memory = self.memory_words
-            parts.append(memory if abs(self.memory) < LITTLE_MEMORY else f"{memory} ({self.memory:.2g})")
-        return ", ".join(parts)
-
-    @property
-    def _shape(self) -> str:
-        if self.modes:
-            number = {2: "two", 3: "three", 4: "four"}[len(self.modes)]
-            places = ", ".join(f"{mode.share:.0%} at {mode.position:.4g}".replace("%", " %") for mode in self.modes)
-            return f"{number} modes ({places})"
-        if self.quantum is not None:
-            return f"quantised in steps of {self.quantum:.3g}"
-        return str(self.kind) if self.period is None else f"seasonal with a period of {self.period:.3g} runs"
+        return "much memory" if self.memory >= 0.4 else "some memory"
 
 
 def noise_of(values: Sequence[float]) -> Noise:
@@ -131,34 +113,37 @@ def noise_of(values: Sequence[float]) -> Noise:
     if not len(series):
         raise ValueError("no value is finite, so there is no noise to describe")
     largest = float(np.max(np.abs(series))) or 1.0
-    scaled = series / largest
-    used, since = at_one_level(scaled)
-    level, spread = float(np.median(used)), spread_of(used.tolist()) or float(np.std(used))
-    noise = Noise(Kind.UNKNOWN, len(used), since, level, spread)
+    used, since = at_one_level(series / largest)
+    noise = Noise(
+        Kind.UNKNOWN, len(used), since, float(np.median(used)), spread_of(used.tolist()) or float(np.std(used))
+    )
     if used.min() == used.max():
         noise = replace(noise, kind=Kind.CONSTANT)
     elif len(used) >= MIN_RUNS:
         noise = _with_shape(noise, used)
+
+    def unscaled(value: float) -> float:
+        return max(-sys.float_info.max, min(sys.float_info.max, value * largest))
+
     return replace(
         noise,
-        level=_unscaled(level, largest),
-        spread=_unscaled(spread, largest),
-        modes=tuple(Mode(_unscaled(mode.position, largest), mode.share) for mode in noise.modes),
-        quantum=None if noise.quantum is None else _unscaled(noise.quantum, largest),
+        level=unscaled(noise.level),
+        spread=unscaled(noise.spread),
+        modes=tuple(Mode(unscaled(mode.position), mode.share) for mode in noise.modes),
+        quantum=None if noise.quantum is None else unscaled(noise.quantum),
     )
 
 
 def at_one_level(scaled: Values) -> tuple[Values, int]:
-    """Return the newest values, moved to the newest level, and the index of the last change of level.
+    """The newest values, moved to the newest level, and the index of the last change of level.
 
-    The values are scaled to at most 1.
+    The values are scaled to at most 1. Earlier levels of ten runs and more are added until thirty are known.
     """
-    steps = change_points(scaled.tolist())
-    edges = [0, *(step.index for step in steps), len(scaled)]
+    edges = [0, *(step.index for step in change_points(scaled.tolist())), len(scaled)]
     newest = scaled[edges[-2] :]
     used = [newest]
-    for start, end in zip(reversed(edges[:-2]), reversed(edges[1:-1]), strict=True):
-        if sum(map(len, used)) >= ENOUGH_RUNS:
+    for start, end in reversed(list(pairwise(edges[:-1]))):
+        if sum(map(len, used)) >= 30:
             break
         if end - start >= MIN_RUNS:
             part = scaled[start:end]
@@ -170,54 +155,47 @@ def _with_shape(noise: Noise, values: Values) -> Noise:
     if noise.spread == 0:
         return replace(noise, kind=Kind.CONSTANT)
     with np.errstate(over="ignore"):  # a single value can be that far away
-        calm = np.clip((values - noise.level) / noise.spread, -CLIP, CLIP)
-    memory = correlation_of((calm - calm.mean()).tolist(), 1.0, 2 * CLIP)
+        calm = np.clip((values - noise.level) / noise.spread, -3, 3)
+    memory = correlation_of((calm - calm.mean()).tolist(), 1.0, 6)
     noise = replace(noise, memory=min(memory, 1.0) if abs(memory) > 2 / math.sqrt(len(calm)) else 0.0)
-    if (quantum := _quantum(values)) is not None:
-        return replace(noise, kind=Kind.QUANTISED, quantum=quantum)
-    if modes := _modes(values):
+    places, counts = np.unique(values, return_counts=True)
+    if len(places) <= len(values) / 2 and np.sort(counts)[-12:].sum() >= 0.9 * len(values):
+        return replace(noise, kind=Kind.QUANTISED, quantum=float(np.min(np.diff(places))))
+    ordered = np.sort(values)
+    if modes := _modes(ordered):
         return replace(noise, kind=Kind.MODES, modes=modes)
     if (period := _period(calm)) is not None:
         return replace(noise, kind=Kind.SEASONAL, period=period)
     low, middle, high = np.quantile(values, (0.1, 0.5, 0.9))
-    if abs(low + high - 2 * middle) > max(SKEW, 2.5 / math.sqrt(len(values))) * (high - low):
+    if abs(low + high - 2 * middle) > max(0.25, 2.5 / math.sqrt(len(values))) * (high - low):
         return replace(noise, kind=Kind.SKEWED)
-    return replace(noise, kind=Kind.HEAVY_TAILED if _tails(values) > HEAVY else Kind.NORMAL)
+    # Hogg's ratio of tails: the means of the outer 5 % over those of both halves, 2.6 if normal
+    outer, half = max(1, round(len(ordered) * 0.05)), len(ordered) // 2
+    tails, inner = (float(ordered[-count:].mean() - ordered[:count].mean()) for count in (outer, half))
+    return replace(noise, kind=Kind.NORMAL if inner and tails / inner <= 3 else Kind.HEAVY_TAILED)
 
 
-def _quantum(values: Values) -> float | None:
-    places, counts = np.unique(values, return_counts=True)
-    most = np.sort(counts)[::-1][:MAX_QUANTA].sum()
-    if len(places) > len(values) / 2 or most < QUANTA_SHARE * len(values):
-        return None
-    return float(np.min(np.diff(places)))
-
-
-def _modes(values: Values) -> tuple[Mode, ...]:
-    """Return the modes if there are several.
-
-    The sorted values are cut into 2, 3 or 4 groups of the least squared error (exact k-means in one dimension). The
-    largest number of groups counts in which all neighbours are far apart.
-    """
-    ordered = np.sort(values)
+def _modes(ordered: Values) -> tuple[Mode, ...]:
+    """The modes, if there are several: the largest number of groups of which all neighbours are far apart."""
     for edges in reversed(_groups(ordered)):
-        parts = [ordered[start:end] for start, end in itertools.pairwise(edges)]
-        if min(map(len, parts)) >= MIN_MODE_SHARE * len(ordered) and all(
-            _far_apart(low, high) for low, high in itertools.pairwise(parts)
-        ):
+        parts = [ordered[start:end] for start, end in pairwise(edges)]
+        apart = (  # in deviations within them (Ashman's D)
+            float(high.mean() - low.mean()) > 4.2 * math.sqrt((float(np.var(low)) + float(np.var(high))) / 2)
+            for low, high in pairwise(parts)
+        )
+        if min(map(len, parts)) >= 0.08 * len(ordered) and all(apart):
             return tuple(Mode(float(np.median(part)), len(part) / len(ordered)) for part in parts)
     return ()
 
 
 def _groups(ordered: Values) -> list[list[int]]:
-    """Return the edges of the best 2, 3, ... groups of sorted values."""
+    """The edges of the best 2, 3 and 4 groups of sorted values: those of the least squared error (exact k-means)."""
     count = len(ordered)
-    centred = ordered - ordered.mean()
-    sums = np.concatenate(([0.0], np.cumsum(centred)))
+    sums = np.concatenate(([0.0], np.cumsum(ordered - ordered.mean())))
     best = np.concatenate(([np.inf], -np.square(sums[1:]) / np.arange(1, count + 1)))  # less the sum of the squares
     cuts: list[NDArray[np.int64]] = []
     found = []
-    for _ in range(MAX_MODES - 1):
+    for _ in range(3):
         cut = np.zeros(count + 1, dtype=np.int64)
         costs = np.full(count + 1, np.inf)
         for end, whole in enumerate(sums[1:], start=1):
@@ -233,30 +211,13 @@ def _groups(ordered: Values) -> list[list[int]]:
     return found
 
 
-def _far_apart(low: Values, high: Values) -> bool:
-    """Whether two groups differ by several deviations within them (Ashman's D)."""
-    within = math.sqrt((float(np.var(low)) + float(np.var(high))) / 2)
-    return float(high.mean() - low.mean()) > MODE_DISTANCE * within
-
-
 def _period(calm: Values) -> float | None:
+    """The length of a season of at most 30 runs: a peak of the spectrum far above the median around it."""
     count = len(calm)
-    if count < MIN_PERIOD_RUNS:
+    if count < 60:
         return None
     power = np.square(np.abs(np.fft.rfft(calm - calm.mean())))[1:]
-    first = count // MAX_PERIOD
+    first = count // 30
     peak = first + int(power[first:].argmax())
     around = power[max(0, peak - 10) : peak + 11]
-    return count / (peak + 1) if power[peak] > PEAK * float(np.median(around)) else None
-
-
-def _tails(values: Values) -> float:
-    """Return the distance of the means of the outer 5 % over that of both halves."""
-    ordered = np.sort(values)
-    outer, half = max(1, round(len(ordered) * 0.05)), len(ordered) // 2
-    inner = float(ordered[-half:].mean() - ordered[:half].mean())
-    return float(ordered[-outer:].mean() - ordered[:outer].mean()) / inner if inner else math.inf
-
-
-def _unscaled(value: float, largest: float) -> float:
-    return max(-sys.float_info.max, min(sys.float_info.max, value * largest))
+    return count / (peak + 1) if power[peak] > 25 * float(np.median(around)) else None

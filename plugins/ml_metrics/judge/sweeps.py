@@ -14,75 +14,39 @@ line between two points counts as nothing found.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
+from ml_metrics.config.conditions import Condition
 from ml_metrics.core.kinds import HIGHER, LOWER
-from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, Watched, knee_of
-from ml_metrics.judge.baseline import differences, series_of
-from ml_metrics.judge.changes import change_sentence
-from ml_metrics.judge.history import nights_of, worse_side
+from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, Verdict, Watched, knee_of
+from ml_metrics.judge.changes import change_sentence, differences
+from ml_metrics.judge.history import EarlierRuns, nights_of, series_of, worse_side
 from ml_metrics.judge.judgement import run_again
+from ml_metrics.judge.noise import P50_OF_NORMAL
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ml_metrics.config.conditions import Condition
-    from ml_metrics.core.model import Verdict
-    from ml_metrics.judge.history import EarlierRuns
-
-    Values = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 REFERENCE_RUNS = 20
 """How many of the oldest runs are the reference."""
-LEAST_NOISE = 0.002
-"""The least spread of a point, as a share of its value: it keeps a point that never moved from counting alone."""
 TINY = 1e-140
 """The least noise whose weight is a number."""
 COVERED = 0.5
 """The share of a range, by weight, without which a run says nothing about it."""
-WIDE = 8.0
-"""From which quotient of the greatest and the smallest x on distances along x are those of its logarithm."""
-MIN_RUNS = 6
-"""So many of the runs before have to reach a point."""
-LEAST_POINTS, SPLITS = 2, 8
-"""A part of a curve has two points at least; at the ends of so many equal parts it is cut in two."""
-FAR = 5.0
-"""From how many spreads on a point counts no more."""
-WITHOUT, OTHERS = 0.6, 0.2
-"""What is left of a change, in its margin, without the farthest point of each run; and how much of a part other points
-are to tell."""
-STEEP = 0.05
-"""A curve that rises less than so much of its height while x grows 2.7-fold is not followed along x."""
 ALL, MOVED = "everywhere", "moved along x"
 WINDOWS = (3, 8)
 """How many of the newest runs are compared with those before."""
-SHOWN_PARTS = 4
-ALONG = 0.05
-"""From which share on a shift along a frontier is said."""
 BASE = 8
 """The fewest runs before them."""
-CERTAIN = 4.2
-"""How many standard errors chance does not make."""
 FLOOR = 0.02
 """The smallest change that counts."""
 BETTER_RUNS = 12
 """How long a better curve lasts that is the one to keep."""
-SHARED = 0.5
-"""The share of a run's distance that its rerun has, too."""
-MOST = 5.0
-"""How many mean deviations a run counts at most for what is learnt."""
-YOUNG, MOST_ALIKE = 10, 0.9
-"""How many runs tell as much about the likeness of neighbours as what is taken for granted: none; and its limit."""
-BACK = 0.25
-"""Two runs that together are less than this share of a loss away are back."""
-LARGEST = 20.0
-"""The logarithm of the largest change that is reported."""
 RECENT = 8
 """Of so many newest runs of a worse curve its level is the mean."""
 
@@ -207,7 +171,7 @@ def aligned(curves: Sequence[Line]) -> Aligned | None:
     is_share = bool(heights.min() > 0)
     lowest = own[0] if has_one_grid else min(at[0] for at, _ in curves)
     smallest = next((each for each in own if each > 0), 1.0)
-    is_log = lowest >= 0 and own[-1] / smallest >= WIDE
+    is_log = lowest >= 0 and own[-1] / smallest >= 8
     offset = 0.0 if lowest > 0 else smallest
     place = np.log(x + offset) if is_log else x
     bends = None
@@ -222,7 +186,7 @@ def aligned(curves: Sequence[Line]) -> Aligned | None:
             found.append(np.interp(place, points, height, np.nan, np.nan))
             errors.append(_error(place, points, height))
         heights, bends = np.array(found), np.array(errors)
-        known = np.isfinite(heights[:-1][:REFERENCE_RUNS]).sum(axis=0) >= min(len(curves) - 1, MIN_RUNS)
+        known = np.isfinite(heights[:-1][:REFERENCE_RUNS]).sum(axis=0) >= min(len(curves) - 1, 6)
         if not known.any():
             return None
         x, place, heights, bends = x[known], place[known], heights[:, known], bends[:, known]
@@ -235,10 +199,11 @@ def aligned(curves: Sequence[Line]) -> Aligned | None:
 
 def _with_noise(x: Values, place: Values, distances: Values, bends: Values | None) -> Aligned:
     """Learn how well each point repeats, by itself and by its neighbours."""
-    spread = 1.4826 * _medians(np.abs(distances[:-1]))
+    spread = _medians(np.abs(distances[:-1])) / P50_OF_NORMAL
     around = np.concatenate([spread[:1], spread, spread[-1:]])
     around = (around[:-2] + around[1:-1] + around[2:]) / 3
-    noise = np.sqrt((spread**2 + around**2) / 2 + LEAST_NOISE**2)
+    # the least noise keeps a point that never moved from counting alone
+    noise = np.sqrt((spread**2 + around**2) / 2 + 0.002**2)
     if bends is not None:
         noise = np.hypot(noise, _medians(bends))
     return Aligned(x, place, distances, np.zeros(len(x)), np.maximum(noise, TINY), bends)
@@ -248,7 +213,7 @@ def _error(wanted: Values, place: Values, height: Values) -> Values:
     """How far a curve may be from the line between two of its points, by the slopes beside it; 0 at its points."""
     differs = np.concatenate([[True], np.diff(place) > 0])  # neighbours may have the same logarithm
     place, height = place[differs], height[differs]
-    if len(place) < 3:  # noqa: PLR2004  (a bend has three)
+    if len(place) < 3:
         return np.zeros(len(wanted))
     slopes = np.diff(height) / np.diff(place)
     bends = np.abs(np.diff(slopes))
@@ -261,23 +226,20 @@ def _error(wanted: Values, place: Values, height: Values) -> Values:
 
 
 def ranges_of(found: Aligned) -> list[tuple[str, slice]]:
-    """All of a curve; the parts before, at and behind its knee; and what lies on either side of some points."""
+    """All of a curve; the parts before, at and behind its knee; and those on either side of the ends of its eighths."""
     count = len(found.x)
     knee = knee_of(found.place.tolist(), (np.exp(found.reference) if found.is_share else found.reference).tolist())
     middle = count // 2 if knee is None else knee
     ends = [(0, count), (0, middle - 1), (max(middle - 1, 0), min(middle + 2, count)), (middle + 2, count)]
-    borders = dict.fromkeys(count * each // SPLITS for each in range(1, SPLITS))
+    borders = dict.fromkeys(count * each // 8 for each in range(1, 8))
     ends += [end for border in borders for end in ((0, border), (border, count))]
-    ends = [(begin, end) for begin, end in dict.fromkeys(ends) if end - begin >= LEAST_POINTS or end - begin == count]
-    return [(_range_name(found.x, begin, end), slice(begin, end)) for begin, end in ends]
-
-
-def _range_name(x: Values, begin: int, end: int) -> str:
-    if end - begin == len(x):
-        return ALL
-    if begin == 0:
-        return f"up to {x[end - 1]:g}"
-    return f"from {x[begin]:g} on" if end == len(x) else f"from {x[begin]:g} to {x[end - 1]:g}"
+    ends = [(begin, end) for begin, end in dict.fromkeys(ends) if end - begin >= 2 or end - begin == count]
+    names = []
+    for begin, end in ends:
+        first, last = found.x[begin], found.x[end - 1]
+        name = f"from {first:g} on" if end == count else f"from {first:g} to {last:g}" if begin else f"up to {last:g}"
+        names.append(ALL if end - begin == count else name)
+    return [(name, slice(*end)) for name, end in zip(names, ends, strict=True)]
 
 
 class _Numbers(NamedTuple):
@@ -308,13 +270,14 @@ def _numbers(found: Aligned, worse: int) -> _Numbers:
         slope = np.gradient(found.reference, found.place)
         moved = slope * weight
         size = float(moved @ slope)
-        if size > STEEP**2 * float(weight.sum()):
+        # a curve that rises less than 5 % of its height while x grows 2.7-fold is not followed along x
+        if size > 0.05**2 * float(weight.sum()):
             weights, sizes, where = np.vstack([weights, moved]), np.append(sizes, size), [*where, MOVED]
     weights /= sizes[:, None]
     shares = np.abs(weights)
     if where[-1] == MOVED:
         shares[-1] = weights[-1] * slope
-    most = FAR * found.noise
+    most = 5 * found.noise
     distances = np.minimum(np.maximum(found.distances, -most), most)
     bends = None if found.bends is None else np.nan_to_num(found.bends) @ np.abs(weights).T
     if found.bends is None:
@@ -365,15 +328,15 @@ class _Past:
         known, n = n >= BASE, np.maximum(n, BASE)
         self.values, self._totals, centre = values, values.cumsum(axis=0), values[:REFERENCE_RUNS].mean(axis=0)
         away = values - centre
-        most = MOST * np.abs(away).mean(axis=0)
+        most = 5 * np.abs(away).mean(axis=0)
         away = np.minimum(np.maximum(away, -most), most)
         mean = away.cumsum(axis=0)[BASE - 1 :] / n
         variance = np.maximum((away * away).cumsum(axis=0)[BASE - 1 :] / n - mean * mean, TINY)
         alike = (away[1:] * away[:-1]).cumsum(axis=0)[BASE - 2 :] / (n - 1) - mean * mean
-        like = np.minimum(np.maximum(alike / variance * n / (n + YOUNG), 0.0), MOST_ALIKE)
+        like = np.minimum(np.maximum(alike / variance * n / (n + 10), 0.0), 0.9)
         free = n - 1
-        # Wallace's quantile of Student's distribution
-        student = np.sqrt(free * np.expm1((CERTAIN * (8 * free + 3) / (8 * free + 1)) ** 2 / free))
+        # Wallace's quantile of Student's distribution: chance does not make 4.2 standard errors
+        student = np.sqrt(free * np.expm1((4.2 * (8 * free + 3) / (8 * free + 1)) ** 2 / free))
         self.means = mean + centre
         self.noise = np.where(known, np.sqrt(variance * (n / free)), np.inf)
         self._limits: dict[int, Values] = {}
@@ -389,7 +352,7 @@ class _Past:
         if self._nights is not None:  # reruns are like the run that they run again
             windows = sliding_window_view(self._nights[BASE:], runs)
             same = (windows[:, :, None] == windows[:, None, :]).sum(axis=(1, 2)) / runs
-            own = own * (1 + SHARED * (same[:, None] - 1))
+            own = own * (1 + 0.5 * (same[:, None] - 1))
         self._limits[runs] = self._far[: len(like)] * np.sqrt(own + self._of_mean[: len(like)])
         return self._limits[runs]
 
@@ -413,7 +376,10 @@ class _Past:
         for at in np.flatnonzero(far.any(axis=1)):
             base = BASE + skipped + int(at)
             effect, bends = sign * self.effects(base, base + runs, base).sum(axis=1), self.numbers.bends
-            least = floor if bends is None else floor + self._bent(bends, base, runs)
+            least: float | Values = floor
+            if bends is not None:
+                bent = bends[self.rows]
+                least = floor + bent[:base].mean(axis=0) + bent[base : base + runs].mean(axis=0)
             is_new = far[at] & (effect > least)
             if runs == WINDOWS[0] and is_new.any():
                 is_new &= self._is_wide(base, runs, sign, limit[at])
@@ -423,14 +389,17 @@ class _Past:
         return None
 
     def _is_wide(self, base: int, runs: int, sign: int, limit: Values) -> NDArray[np.bool_]:
-        """By part: whether runs are worse without the point that is farthest off in each."""
+        """By part: whether runs are worse, by .6 of the margin, without the point that is farthest off in each.
+
+        The other points are to tell a fifth of the part.
+        """
         distances = np.nan_to_num(self.numbers.distances[self.rows[base : base + runs]])
         points = sign * distances[:, None, :] * self.numbers.weights
         farthest = points.argmax(axis=2)[:, :, None]
         others = 1 - np.take_along_axis(np.broadcast_to(self.numbers.shares, points.shape), farthest, axis=2)[:, :, 0]
         rest = points.sum(axis=2) - np.take_along_axis(points, farthest, axis=2)[:, :, 0]
-        away = rest / np.maximum(others, OTHERS) - sign * self.means[base - BASE]
-        return np.asarray((others > OTHERS).all(axis=0) & (np.minimum(away, limit).mean(axis=0) > WITHOUT * limit))
+        away = rest / np.maximum(others, 0.2) - sign * self.means[base - BASE]
+        return np.asarray((others > 0.2).all(axis=0) & (np.minimum(away, limit).mean(axis=0) > 0.6 * limit))
 
     def effects(self, begin: int, end: int, base: int) -> Values:
         """By part and point: how far some runs are from those before a base, by the median of every point."""
@@ -439,10 +408,6 @@ class _Past:
         away = _medians(points) - _medians(before)
         return np.asarray(self.numbers.weights * (away if self.numbers.bends is None else np.nan_to_num(away)))
 
-    def _bent(self, bends: Values, base: int, runs: int) -> Values:
-        bends = bends[self.rows]
-        return np.asarray(bends[:base].mean(axis=0) + bends[base : base + runs].mean(axis=0))
-
     def begun(self, base: int, part: int) -> int:
         """The first of some runs that is nearer to their middle than to the runs before."""
         away = self.values[base:, part] - self.values[:base, part].mean()
@@ -450,10 +415,10 @@ class _Past:
         return base + int((away * np.sign(middle) > abs(middle) / 2).argmax())
 
     def back(self, base: int, end: int, part: int) -> int | None:
-        """The first of two runs that are back at the level of the first ones."""
+        """The first of two runs that together are less than a quarter of a loss away."""
         away = self.values[base:, part] - self.means[base - BASE, part]
         size = away[: end + 1 - base].mean()
-        pairs = (away[end - base : -1] + away[end - base + 1 :]) / 2 < BACK * size
+        pairs = (away[end - base : -1] + away[end - base + 1 :]) / 2 < 0.25 * size
         return end + int(pairs.argmax()) if pairs.any() else None
 
 
@@ -538,13 +503,13 @@ def _state(
     away = past.values[-1] - past.means[before]
     beyond = np.where(known & (away > soon), away / noise, 0.0)
     worst = int(np.argmax(np.where(known, since * numbers.certainty, -np.inf)))
-    shown = [worst] if opened is not None else np.flatnonzero(known)[:SHOWN_PARTS].tolist()
+    shown = [worst] if opened is not None else np.flatnonzero(known)[:4].tolist()
     parts = []
     for column in shown:
         where = numbers.where[column]
         moves = (worse or (1 if column < len(numbers.where) // 2 else -1)) * (-1 if where == MOVED else 1)
         value, change = (
-            float(np.expm1(min(moves * each[column], LARGEST)) if found.is_share else moves * each[column])
+            float(np.expm1(min(moves * each[column], 20)) if found.is_share else moves * each[column])
             for each in (now, since)
         )
         sizes = (float(each[column]) for each in (soon, later, noise))
@@ -611,7 +576,7 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
         axis += f"; compared from {state.x[0]:g} to {state.x[-1]:g}: earlier curves do not reach the rest"
     if condition.traded_for:
         name += f" against {condition.traded_for}"
-        if abs(state.moved) > ALONG:
+        if abs(state.moved) > 0.05:
             axis += f"; a setting is {100 * state.moved:+.2g} % farther along the frontier than before"
     if state.first is None:
         what = "; ".join(f"{part.where} {part.value - 100:+.2g} %" for part in state.parts)

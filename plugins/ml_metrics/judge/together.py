@@ -12,29 +12,23 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ml_metrics.core.kinds import HIGHER, Measure, is_bill, kind_of
+from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import counted
-from ml_metrics.judge.baseline import SECRET_NAME
+from ml_metrics.judge.changes import SECRET_NAME
 from ml_metrics.judge.noise import SMALL_BASELINE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ml_metrics.core.model import StoredMetric
-
-    Shared = tuple[frozenset[str], frozenset[str]]
-    """What a run may share with those of other tests, and what of it is new."""
-
-    Numbers = NDArray[np.float64]
+Shared = tuple[frozenset[str], frozenset[str]]
+"""What a run may share with those of other tests, and what of it is new."""
+Numbers = NDArray[np.float64]
 
 EVERY_TEST = "all tests"
 FEWEST = 3
@@ -48,14 +42,8 @@ UNEQUAL, UNEQUALS = 0.3, (0.1, 0.2, 0.3, 0.5)
 a cause that is known, the part is learnt from the tests that it moved."""
 OUTLIERS, WIDE = 0.1, 4.0
 """One value in ten is drawn from noise that is four times as wide: series are young, and noise has heavy tails."""
-LIKELY = 0.5
 APART = 3.5
 """So many deviations from the shared shift, a test has moved by something else as well."""
-ALPHA = 0.01
-FEWEST_RUNS = 5
-"""A level of fewer runs is not known."""
-LONGEST = 80
-"""A longer attribute is a report."""
 NODE_GROUP = re.compile(r"(gke-.+)-[0-9a-f]{8}-[0-9a-z]{4}")
 """The name of a node of Google's Kubernetes, which begins with the cluster and the pool."""
 
@@ -108,7 +96,7 @@ class Movement:
 
 
 def attributes_shared(now: Mapping[str, str], before: Mapping[str, str]) -> Shared:
-    """Return what a run may share with those of other tests, and what of it is new since an earlier run.
+    """What a run may share with those of other tests, and what of it is new since an earlier run.
 
     No attribute may be secret: the owners of all tests that share a cause read its name.
     """
@@ -119,7 +107,7 @@ def attributes_shared(now: Mapping[str, str], before: Mapping[str, str]) -> Shar
         if name in {"node", "nodes"}:
             shares |= {f"node {one}" for one in value.split(",")}
             shares |= {f"nodes {group[1]}-*" for one in value.split(",") if (group := NODE_GROUP.fullmatch(one))}
-        elif not value or len(value) > LONGEST or SECRET_NAME.search(name):
+        elif not value or len(value) > 80 or SECRET_NAME.search(name):
             continue
         elif before.get(name, value) != value:
             news.add(f"new {readable}: {value}")
@@ -129,9 +117,9 @@ def attributes_shared(now: Mapping[str, str], before: Mapping[str, str]) -> Shar
 
 
 def position(row: StoredMetric) -> tuple[str, float, float] | None:
-    """Return the kind of a judged metric, its shift and its noise as in `Place`; None if its level is not known."""
+    """The kind of a judged metric, its shift and its noise as in `Place`; None if its level is not known."""
     value, level, spread, runs = row.value, row.reference, row.spread, row.baseline_points or 0
-    if value is None or level is None or spread is None or runs < FEWEST_RUNS or is_bill(row.metric):
+    if value is None or level is None or spread is None or runs < 5 or is_bill(row.metric):
         return None
     ratio = value / level if level else 0.0
     if not 0 < ratio < math.inf:
@@ -143,7 +131,7 @@ def position(row: StoredMetric) -> tuple[str, float, float] | None:
 
 
 def places(rows: Iterable[StoredMetric], shared: Mapping[str, Shared]) -> dict[str, list[Place]]:
-    """Return how far each test is from its levels, by the kind of its metrics: those of a kind move together.
+    """How far each test is from its levels, by the kind of its metrics: those of a kind move together.
 
     `rows` are the judged metrics of one run of each test, and `shared` has the attributes of each run by its key. The
     metrics of a run are one observation, however many there are.
@@ -163,8 +151,8 @@ def places(rows: Iterable[StoredMetric], shared: Mapping[str, Shared]) -> dict[s
     }
 
 
-def movements(night: Iterable[Place], alpha: float = ALPHA) -> list[Movement]:
-    """Return the causes that moved several tests, the one with the most evidence first.
+def movements(night: Iterable[Place], alpha: float = 0.01) -> list[Movement]:
+    """The causes that moved several tests, the one with the most evidence first.
 
     What a cause explains is taken away before the next one is looked for. In a night without any cause, at most a share
     of `alpha` has one. Each test has one place.
@@ -182,33 +170,28 @@ class _Night:
         self.shift = np.array([one.shift for one in places], float)
         self.noise = np.array([max(one.noise, 1e-4) for one in places], float)
         sharing: dict[str, list[int]] = defaultdict(list)
-        self.news: set[str] = set()
+        news = {new for one in places for new in one.news}
         for index, one in enumerate(places):
-            self.news |= one.news
             for cause in {*one.shares, *one.news, EVERY_TEST}:
                 sharing[cause].append(index)
         names: dict[tuple[int, ...], list[str]] = defaultdict(list)
         for cause, members in sharing.items():
             if len(members) >= FEWEST:
                 names[tuple(members)].append(cause)
-        self.causes = [(np.array(members), sorted(each, key=self._order)) for members, each in names.items()]
-
-    def _order(self, cause: str) -> tuple[bool, bool, str]:
-        return cause == EVERY_TEST, cause not in self.news, cause
-
-    @cached_property
-    def _shifts(self) -> Numbers:
-        return np.concatenate([SHIFTS, -SHIFTS])
+        for each in names.values():
+            each.sort(key=lambda cause: (cause == EVERY_TEST, cause not in news, cause))
+        self.causes = [(np.array(members), each) for members, each in names.items()]
 
     def _ratios(self, shifts: Numbers) -> Numbers:
-        """Return the likelihood of each test's place after each shift, divided by that without one."""
+        """The likelihood of each test's place after each shift, divided by that without one."""
         wide = np.hypot(self.noise[:, None], UNEQUAL * shifts)
         moved = _density(self.shift[:, None] - shifts, wide)
         return moved / _density(self.shift, self.noise)[:, None]
 
     def strongest(self, alpha: float) -> Movement | None:
-        """Return the cause with the most evidence, if that is enough, and take away what it explains."""
-        ratios = self._ratios(self._shifts)
+        """The cause with the most evidence, if that is enough, and take away what it explains."""
+        shifts = np.concatenate([SHIFTS, -SHIFTS])
+        ratios = self._ratios(shifts)
         logs = np.log1p(MOVED[:, None, None] * (ratios - 1))
         sums = np.array([logs[:, members].sum(axis=1) for members, _ in self.causes])
         evidence = np.logaddexp.reduce(sums.reshape(len(sums), -1), axis=1) - np.log(sums[0].size)
@@ -219,14 +202,16 @@ class _Night:
         members, names = self.causes.pop(best)
         weights = np.exp(sums[best] - sums[best].max())
         share = float(MOVED @ weights.sum(axis=1) / weights.sum())
-        start = float(weights.sum(axis=0) @ self._shifts / weights.sum())
+        start = float(weights.sum(axis=0) @ shifts / weights.sum())
         chances = self._chances(members, start, share)
         shift = _median(self.shift[members], chances)
-        moves = self._chances(members, shift, share) > LIKELY
+        moves = self._chances(members, shift, share) > 0.5
         moved = members[moves]
         left = self.shift[moved] - shift
-        unequal = abs(shift) * max(UNEQUALS, key=lambda part: self._fit(left, moved, part * shift))
-        spread = np.hypot(self.noise[moved], unequal)
+        noise = self.noise[moved]
+        fits = [float(np.log(_density(left, np.hypot(noise, part * shift))).sum()) for part in UNEQUALS]
+        unequal = abs(shift) * UNEQUALS[int(np.argmax(fits))]
+        spread = np.hypot(noise, unequal)
         others = np.setdiff1d(np.arange(len(self.tests)), members)
         movement = Movement(
             cause=names[0],
@@ -242,11 +227,8 @@ class _Night:
         self.shift[moved], self.noise[moved] = left, spread
         return movement if len(moved) >= FEWEST else self.strongest(alpha) if self.causes else None
 
-    def _fit(self, left: Numbers, moved: NDArray[np.intp], unequal: float) -> float:
-        return float(np.log(_density(left, np.hypot(self.noise[moved], unequal))).sum())
-
     def _chances(self, members: NDArray[np.intp], shift: float, share: float) -> Numbers:
-        """Return how likely each member is one of those that moved. Far beyond the shift, it is."""
+        """How likely each member is one of those that moved. Far beyond the shift, it is."""
         ratios = self._ratios(np.array([shift]))[members, 0]
         beyond = self.shift[members] * np.sign(shift) > abs(shift)
         chances: Numbers = np.where(beyond, 1.0, share * ratios / (share * ratios + 1 - share))
@@ -254,7 +236,7 @@ class _Night:
 
 
 def _density(distance: Numbers, noise: Numbers) -> Numbers:
-    """Return the density of noise with heavy tails, but for a constant."""
+    """The density of noise with heavy tails, but for a constant."""
     scaled = (distance / noise) ** 2
     return ((1 - OUTLIERS) * np.exp(-scaled / 2) + OUTLIERS / WIDE * np.exp(-scaled / 2 / WIDE**2)) / noise + 1e-300
 

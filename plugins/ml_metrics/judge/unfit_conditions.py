@@ -8,39 +8,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
-from ml_metrics.config.conditions import DEFAULT
+from ml_metrics.config.conditions import DEFAULT, Condition, RegressionTestConfig
 from ml_metrics.config.patterns import is_pattern, matches
-from ml_metrics.core.model import Bounds, JobStatus, Outcome
+from ml_metrics.core.model import Bounds, JobStatus, Outcome, StoredMetric, Verdict
 from ml_metrics.core.text import did_you_mean
-from ml_metrics.judge.baseline import is_measured
+from ml_metrics.judge.history import Acceptance, is_measured
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from ml_metrics.config.conditions import Condition, RegressionTestConfig
-    from ml_metrics.core.model import StoredMetric, Verdict
-    from ml_metrics.judge.history import Acceptance
-
-    Rows = Mapping[str, StoredMetric]
+Rows = Mapping[str, StoredMetric]
 
 Finding = tuple[str, str]
 """The key of a condition and its problem."""
-
-MIN_UNDECIDED = 20
-"""From how many runs without a decision a condition counts as one that never decides."""
-MIN_RUNS = 20
-"""With fewer runs the noise is not known well enough."""
-HEALTHY_FAILS = 0.05
-"""A condition that fails this share of the earlier and of the later runs fails healthy ones: a loss has a beginning."""
-FAR, FAR_SHARE = 20.0, 0.5
-"""A bound that is further than this, in deviations and as a share of the level, is never reached."""
-WITHOUT_TIMES = 1970
-"""The year of a history without times, whose runs are numbered from 1970 on."""
 
 
 def unfit(
@@ -50,9 +31,7 @@ def unfit(
     values = _values(own)
     verdicts = _verdicts(config, rows, test, acceptances)
     findings = [
-        *_never_produced(config, values),
-        *_without_times(config, own),
-        *_without_other_test(config, rows, test),
+        *_without_history(config, own, values, {row.test for row in rows}, test),
         *_never_decided(config, verdicts),
         *_misfits(config, values, verdicts),
     ]
@@ -60,7 +39,7 @@ def unfit(
 
 
 def misfits(config: RegressionTestConfig, rows: Sequence[StoredMetric], *, test: str) -> list[Finding]:
-    """Return only which conditions are too narrow for the noise of their metrics, or far too wide."""
+    """Only which conditions are too narrow for the noise of their metrics, or far too wide."""
     values = _values([row for row in rows if (row.test or test) == test])
     return list(dict.fromkeys(_misfits(config, values, _verdicts(config, rows, test))))
 
@@ -85,40 +64,35 @@ def _values(rows: Iterable[StoredMetric]) -> dict[str, list[float]]:
     return found
 
 
-def _never_produced(config: RegressionTestConfig, values: dict[str, list[float]]) -> Iterator[Finding]:
-    for metric, condition in config.metric_success_conditions.items():
-        if metric != DEFAULT and not condition.optional and not any(matches(metric, name) for name in values):
-            what = "that matches it" if is_pattern(metric) else f"of this name{did_you_mean(metric, values)}"
-            yield metric, f"no past run produced a metric {what}"
-        reference = condition.relative_to
-        if reference is not None and reference not in values:
-            yield metric, f"relative_to: no past run produced a metric {reference!r}{did_you_mean(reference, values)}"
-
-
-def _without_times(config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> Iterator[Finding]:
-    if not rows or max(row.timestamp for row in rows).year > WITHOUT_TIMES:
-        return
+def _without_history(
+    config: RegressionTestConfig,
+    own: Sequence[StoredMetric],
+    values: dict[str, list[float]],
+    tests: set[str],
+    test: str,
+) -> Iterator[Finding]:
+    # the runs of a history without times are numbered from 1970 on
+    is_timeless = bool(own) and max(row.timestamp for row in own).year <= 1970
     for key, condition in config.metric_success_conditions.items():
-        if condition.time_window is not None or condition.since is not None:
+        if key != DEFAULT and not condition.optional and not any(matches(key, name) for name in values):
+            what = "that matches it" if is_pattern(key) else f"of this name{did_you_mean(key, values)}"
+            yield key, f"no past run produced a metric {what}"
+        reference, other = condition.relative_to, condition.compare_to
+        if reference is not None and reference not in values:
+            yield key, f"relative_to: no past run produced a metric {reference!r}{did_you_mean(reference, values)}"
+        if is_timeless and (condition.time_window is not None or condition.since is not None):
             limit = "time_window" if condition.time_window is not None else "since"
             yield key, f"{limit} cannot be applied: the history has no timestamps"
-
-
-def _without_other_test(config: RegressionTestConfig, rows: Sequence[StoredMetric], test: str) -> Iterator[Finding]:
-    tests = {row.test for row in rows}
-    for key, condition in config.metric_success_conditions.items():
-        other = condition.compare_to
-        if other is None or other.series(test) in tests:
-            continue
-        similar = f"a test {other.test!r}{did_you_mean(other.series(test), tests)}"
-        yield key, f"compare_to: no past run of {other.series(test) if other.deployment is not None else similar}"
+        if other is not None and (series := other.series(test)) not in tests:
+            similar = f"a test {other.test!r}{did_you_mean(series, tests)}"
+            yield key, f"compare_to: no past run of {series if other.deployment is not None else similar}"
 
 
 def _never_decided(config: RegressionTestConfig, verdicts: dict[str, list[Verdict]]) -> Iterator[Finding]:
     for metric, found in sorted(verdicts.items()):
         condition = config.condition_for(metric)
         silent = [verdict for verdict in found if verdict.outcome is Outcome.INSUFFICIENT_DATA]
-        if condition is None or _decided(found) or len(silent) <= max(MIN_UNDECIDED, 2 * condition.fewest_runs):
+        if condition is None or _decided(found) or len(silent) <= max(20, 2 * condition.fewest_runs):
             continue
         yield _about(config, metric, f"decides none of {len(silent)} past runs: {silent[-1].reason}")
 
@@ -145,7 +119,7 @@ def _decided(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 def _of_metric(condition: Condition, values: list[float], decided: Sequence[Verdict]) -> Iterator[str]:
     newest = next((verdict for verdict in reversed(decided) if verdict.bounds is not None), None)
-    if condition.success_threshold.change_point is not None or newest is None or len(values) < MIN_RUNS:
+    if condition.success_threshold.change_point is not None or newest is None or len(values) < 20:
         return
     from ml_metrics.judge.shape import noise_of  # imports numpy
 
@@ -153,14 +127,14 @@ def _of_metric(condition: Condition, values: list[float], decided: Sequence[Verd
     inside = bounds.contains(noise.level)
     # failed runs are in no baseline, so that of a condition that fails healthy runs has left the level
     centre = noise.level if inside else newest.reference
-    margin = _distance(bounds, centre)
+    margin = math.inf if centre is None else min(abs(bounds.lower - centre), abs(bounds.upper - centre))
     about = f"the level is {noise.level:.6g} with a standard deviation of {noise.spread:.3g}"
     half = len(decided) // 2
-    if margin < noise.spread and min(_failing(decided[:half]), _failing(decided[half:])) >= HEALTHY_FAILS:
-        share = _failing(decided)
+    # what fails one in twenty of the earlier and of the later runs fails healthy ones: a loss has a beginning
+    if margin < noise.spread and min(_failing(decided[:half]), _failing(decided[half:])) >= 0.05:
         why = f"its margin of {margin:.3g} is smaller than the noise ({about})"
-        yield f"fails {100 * share:.0f} % of the past runs: {why}"
-    if inside and noise.spread > 0 and math.inf > margin > max(FAR * noise.spread, FAR_SHARE * abs(noise.level)):
+        yield f"fails {100 * _failing(decided):.0f} % of the past runs: {why}"
+    if inside and noise.spread > 0 and math.inf > margin > max(20 * noise.spread, 0.5 * abs(noise.level)):
         yield f"can never fail: its bounds {bounds} are far from every value ({about})"
 
 
@@ -168,13 +142,6 @@ def _failing(verdicts: Sequence[Verdict]) -> float:
     return sum(verdict.outcome is Outcome.FAIL for verdict in verdicts) / max(1, len(verdicts))
 
 
-def _distance(bounds: Bounds, centre: float | None) -> float:
-    if centre is None:
-        return math.inf
-    return min(abs(bounds.lower - centre), abs(bounds.upper - centre))
-
-
-DAY = timedelta(days=1)
 SILENT_RUNS = 10
 """After how many runs without a decision a condition is reported, unless it needs more by itself."""
 NOTHING = "not judged"
@@ -201,31 +168,27 @@ class Undecided:
 
 
 def runs_to_read(config: RegressionTestConfig, limit: int = SILENT_RUNS) -> int:
-    """Return how many of the newest runs show which conditions are undecided."""
+    """How many of the newest runs show which conditions are undecided."""
     return 2 * max([limit, *(condition.fewest_runs for condition in config.metric_success_conditions.values())])
 
 
 def undecided(
     config: RegressionTestConfig, rows: Iterable[StoredMetric], test: str, limit: int = SILENT_RUNS
 ) -> list[Undecided]:
-    """Return the conditions of a test that did not decide in its newest runs, by metric or pattern.
+    """The conditions of a test that did not decide in its newest runs, by metric or pattern.
 
     A condition that needs more earlier runs than the limit gets them first.
     """
-    runs = _newest_first(rows, test)
+    by_run: dict[tuple[datetime, str], dict[str, StoredMetric]] = defaultdict(dict)
+    for row in rows:
+        if (row.test or test) == test and row.job_status is JobStatus.SUCCESS:
+            by_run[row.timestamp, row.run_key][row.metric] = row
+    runs = [by_run[key] for key in sorted(by_run, reverse=True)]
     names = {metric for run in runs for metric in run if metric and config.condition_for(metric) is not None}
     names |= set(config.named_metrics)
     if config.metric_success_conditions.keys() == {DEFAULT}:
         names.add(DEFAULT)  # beside other conditions, it is there for metrics to come
     return [one for name in sorted(names) if (one := _undecided(config, name, runs, limit)) is not None]
-
-
-def _newest_first(rows: Iterable[StoredMetric], test: str) -> list[Rows]:
-    found: dict[tuple[datetime, str], dict[str, StoredMetric]] = defaultdict(dict)
-    for row in rows:
-        if (row.test or test) == test and row.job_status is JobStatus.SUCCESS:
-            found[row.timestamp, row.run_key][row.metric] = row
-    return [found[key] for key in sorted(found, reverse=True)]
 
 
 def _undecided(config: RegressionTestConfig, name: str, runs: Sequence[Rows], limit: int) -> Undecided | None:
@@ -251,7 +214,7 @@ def _undecided(config: RegressionTestConfig, name: str, runs: Sequence[Rows], li
 
 
 def _state(config: RegressionTestConfig, name: str, run: Rows) -> str | None:
-    """Return why a condition did not decide in a run; None if it did, or did not exist yet."""
+    """Why a condition did not decide in a run; None if it did, or did not exist yet."""
     row = run.get(name)
     if row is not None:
         return None if row.outcome is None else SILENT.get(row.outcome)
@@ -264,7 +227,14 @@ def _reason(name: str, condition: Condition | None, state: str, runs: Sequence[R
     if condition is None:
         return "metric_subset_to_alert names it, but no condition covers it"
     if state == SILENT[Outcome.INSUFFICIENT_DATA]:
-        return _needs(condition)
+        limits = {
+            "compare_to": condition.compare_to and str(condition.compare_to).removeprefix("test "),
+            "time_window": condition.time_window and f"{condition.time_window / timedelta(1):g} days",
+            "since": None if condition.since is None else f"{condition.since:%Y-%m-%d}",
+        }
+        given = [f"{name}: {value}" for name, value in limits.items() if value is not None]
+        needs = f"{condition.success_threshold.kind} needs {condition.fewest_runs} earlier runs"
+        return f"{needs} with {', '.join(given)}" if given else needs
     if name == DEFAULT:
         return "`default` covers none of their metrics; it never judges those that the package generates"
     if is_pattern(name):
@@ -274,15 +244,3 @@ def _reason(name: str, condition: Condition | None, state: str, runs: Sequence[R
     if state == NOTHING:
         return "no run has produced it"
     return "optional, and the run did not produce it" if condition.optional else "the run did not produce it"
-
-
-def _needs(condition: Condition) -> str:
-    """Return what the condition needs, and which of its keys can keep the baseline small."""
-    limits = {
-        "compare_to": condition.compare_to and str(condition.compare_to).removeprefix("test "),
-        "time_window": condition.time_window and f"{condition.time_window / DAY:g} days",
-        "since": None if condition.since is None else f"{condition.since:%Y-%m-%d}",
-    }
-    given = [f"{name}: {value}" for name, value in limits.items() if value is not None]
-    needs = f"{condition.success_threshold.kind} needs {condition.fewest_runs} earlier runs"
-    return f"{needs} with {', '.join(given)}" if given else needs

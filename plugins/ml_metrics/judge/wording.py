@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import re
 
-from ml_metrics.config.conditions import Against, Comparison
+from ml_metrics.config.conditions import Against, Comparison, Condition
+from ml_metrics.core.model import Bounds
 from ml_metrics.core.units import quantities
-
-if TYPE_CHECKING:
-    from ml_metrics.config.conditions import Condition, Curve, MinChange, WithinBounds
-    from ml_metrics.core.model import Bounds
-
+from ml_metrics.judge.noise import LEAST_RATE
 
 COMPARED = {
     Comparison.GREATER: "greater than",
@@ -21,25 +19,30 @@ COMPARED = {
     Comparison.WITHIN: "within",
 }
 RELATIVE = ", relative to "
+LEVEL_RULE = re.compile(r"no (?:rise|fall|change)\b.* lasts \d+ runs")
 SIGNS = {"greater": "-", "less": "+", "within": "±"}
+WAYS = {"greater": "fall", "less": "rise", "within": "change"}
 
 
 def rule_of(condition: Condition) -> str:
-    """Return a condition as text: `greater than 0.96`, `less than mean + 4 sd`."""
-    threshold = condition.success_threshold
-    if condition.curve is not None:
-        text = _curve(condition.curve)
+    """A condition as text: `greater than 0.96`, `less than mean + 4 sd`."""
+    threshold, curve = condition.success_threshold, condition.curve
+    if curve is not None:
+        begin = f" from step {curve.from_step}" if curve.from_step else ""
+        end = "" if curve.to_step is None else f" to step {curve.to_step}"
+        text = f"within {curve.within:g} sd of the curves of good runs{begin}{end}"
     elif threshold.change_point is not None:
-        way = {"greater": "fall", "less": "rise", "within": "change"}[_direction(condition.comparison)]
         change = threshold.change_point
         size = "" if change.min_change_percent is None else f" of {change.min_change_percent:g} %"
+        way = WAYS[condition.comparison.removesuffix("_or_equal")]
         text = f"no {way}{size} that lasts {change.min_runs} runs"
     else:
         text = f"{COMPARED[condition.comparison]} {_bound(condition)}"
     if condition.compare_to is not None:
         text += f" of {condition.compare_to}"
-    if condition.min_change is not None:
-        text += f", or off by less than {_min_change(condition.min_change)}"
+    if (smallest := condition.min_change) is not None:
+        given = (("", smallest.absolute), (" %", smallest.percent))
+        text += f", or off by less than {' and '.join(f'{size:g}{unit}' for unit, size in given if size is not None)}"
     return text if condition.relative_to is None else f"{text}{RELATIVE}{condition.relative_to}"
 
 
@@ -48,8 +51,13 @@ def is_relative(rule: str | None) -> bool:
     return RELATIVE in (rule or "")
 
 
+def is_level(rule: str | None) -> bool:
+    """Whether a rule, as text, is on a level. A bound that a test file states is its author's word, not noise."""
+    return LEVEL_RULE.match(rule or "") is not None
+
+
 def violation(value: float, bounds: Bounds, unit: str = "") -> str:
-    """Return how a value violates its bounds, with enough digits to show the difference."""
+    """How a value violates its bounds, with enough digits to show the difference."""
     below = value <= bounds.lower
     bound = bounds.lower if below else bounds.upper
     written, limit = quantities([value, bound], unit)
@@ -58,19 +66,15 @@ def violation(value: float, bounds: Bounds, unit: str = "") -> str:
     return f"{written} is {'below' if below else 'above'} {limit}"
 
 
-def _curve(curve: Curve) -> str:
-    begin = f" from step {curve.from_step}" if curve.from_step else ""
-    end = "" if curve.to_step is None else f" to step {curve.to_step}"
-    return f"within {curve.within:g} sd of the curves of good runs{begin}{end}"
-
-
 def _bound(condition: Condition) -> str:
     threshold = condition.success_threshold
-    if threshold.within_bounds is not None:
-        return _interval(threshold.within_bounds)
+    if (given := threshold.within_bounds) is not None:
+        lower = "-inf" if given.lower is None else f"{given.lower:.6g}"
+        upper = "inf" if given.upper is None else f"{given.upper:.6g}"
+        return f"({lower}, {upper})"
     if threshold.fixed_value is not None:
         return f"{threshold.fixed_value:.6g}"
-    sign = SIGNS[_direction(condition.comparison)]
+    sign = SIGNS[condition.comparison.removesuffix("_or_equal")]
     best = condition.against is Against.BEST
     if threshold.percent is not None:
         target = threshold.percent.value
@@ -81,16 +85,16 @@ def _bound(condition: Condition) -> str:
     return f"{'best level' if best else 'mean'} {sign} {threshold.stddevs_from_mean:g} sd"
 
 
-def _min_change(min_change: MinChange) -> str:
-    given = (("", min_change.absolute), (" %", min_change.percent))
-    return " and ".join(f"{size:g}{unit}" for unit, size in given if size is not None)
-
-
-def _direction(comparison: Comparison) -> str:
-    return comparison.removesuffix("_or_equal")
-
-
-def _interval(given: WithinBounds) -> str:
-    lower = "-inf" if given.lower is None else f"{given.lower:.6g}"
-    upper = "inf" if given.upper is None else f"{given.upper:.6g}"
-    return f"({lower}, {upper})"
+def certainty_of(rate: float) -> str:
+    """A false alarm rate in words: `unlikely to be noise: about 1 in 200 healthy runs looks like this`."""
+    limits = ((0.001, "very unlikely to be noise"), (0.01, "unlikely to be noise"), (0.1, "possibly noise"))
+    words = next((words for limit, words in limits if rate <= limit), "quite possibly noise")
+    if rate > 0.4:  # a number would only look exact
+        return f"{words}: many healthy runs look like this"
+    if rate <= LEAST_RATE:
+        return f"{words}: fewer than 1 in {1 / LEAST_RATE:,.0f} healthy runs look like this"
+    # one significant digit, or two if it begins with 1: 12, 30, 15,000
+    number = 1 / rate
+    digits = math.floor(math.log10(number))
+    step: int = 10 ** max(0, digits - (number < 2 * 10**digits))
+    return f"{words}: about 1 in {round(number / step) * step:,} healthy runs looks like this"

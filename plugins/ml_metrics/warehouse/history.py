@@ -56,7 +56,7 @@ EARLIEST_RUNS = "UNION ALL".join(
 
 PASSED = """((metric.verdict IS NULL AND COALESCE(metric.non_finite, 0) = 0)
       OR metric.verdict NOT IN ('fail', 'non_finite'))"""
-"""The rows that a baseline takes, as in `ml_metrics.judge.baseline`."""
+"""The rows that a baseline takes, as in `ml_metrics.judge.history`."""
 
 
 def _newest(columns: str, of_test: str, of_jobs: str, part: str, *, of_metrics: str = "", more: str = "") -> str:

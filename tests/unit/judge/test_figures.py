@@ -17,13 +17,13 @@ from golden import check
 from ml_metrics.config.conditions import Comparison
 from ml_metrics.judge import calibrate, change_points, reference_of, replay
 from ml_metrics.judge.bounds import outliers, scale_of
-from ml_metrics.judge.certainty import false_alarm_rate
 from ml_metrics.judge.changepoints import edges_of, level_starts
 from ml_metrics.judge.level import LevelRule, follow
+from ml_metrics.judge.noise import false_alarm_rate
 from ml_metrics.judge.shape import noise_of
 from unit.judge import planted
-from unit.judge.calibration.test_calibrate import few
 from unit.judge.cases import TEST, condition, config, history
+from unit.judge.test_calibration import few
 
 RUNS = 150
 RULES = {
@@ -155,4 +155,5 @@ def test_verdicts_and_what_their_values_are_compared_with(rule: str) -> None:
 def test_calibrated_rules(name: str, comparison: str, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
     found = calibrate("loss", history(series()[name], None), Comparison(comparison), test=TEST)
-    compare(f"calibrated {name}", [f"proposed: {found.proposal}", *(told(asdict(rule)) for rule in found.rules)])
+    proposed = found.proposed.name if found.proposed else None
+    compare(f"calibrated {name}", [f"proposed: {proposed}", *(told(asdict(rule)) for rule in found.rules)])

@@ -1,21 +1,37 @@
-"""Properties of the run-by-run rule that hold for every series of finite floats."""
+"""The level of a metric: what fails, what passes, and what is said of it."""
 
 from __future__ import annotations
 
 import math
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.detectors.noise import FAMILIES
+from benchmarks.detectors.scores import Score
+from benchmarks.detectors.silent import AGAIN, SECOND, SILENT, WANDERING
+from benchmarks.detectors.stories import cases
+from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.kinds import Measure
-from ml_metrics.judge.level import LevelRule, follow
+from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.judge import Acceptance, Judgement, changes_in, confirming_run, judge_run, replay, run_again
+from ml_metrics.judge.history import EarlierRuns
+from ml_metrics.judge.level import LevelRule, Levels, LossKind, follow
+from ml_metrics.judge.verdict import level_verdict, verdict_on
+from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, noisy, verdict
 
 NO_DEADLINE = settings(deadline=None, max_examples=50)  # a slow machine must not fail the test
+
+
 WORSE = st.sampled_from([1, -1, 0])
+
+
 RULES = st.builds(
     LevelRule,
     worse=WORSE,
@@ -25,7 +41,11 @@ RULES = st.builds(
     min_runs=st.integers(2, 100),
     p_value=st.sampled_from([1e-12, 5e-5, 0.9]),
 )
+
+
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
 EDGES = st.sampled_from([0.0, -0.0, 5e-324, -5e-324, sys.float_info.min, sys.float_info.max, -sys.float_info.max, 1.0])
 
 
@@ -96,18 +116,6 @@ def test_the_unit_of_a_metric_does_not_matter(values: list[float], worse: int, p
 
 
 @NO_DEADLINE
-@given(value=st.one_of(EDGES, FINITE), count=st.integers(0, 300), worse=WORSE)
-def test_a_constant_never_fails(value: float, count: int, worse: int) -> None:
-    assert not any(failing([value] * count, LevelRule(worse=worse)))
-
-
-@NO_DEADLINE
-@given(values=st.lists(st.one_of(EDGES, FINITE), max_size=9), worse=WORSE)
-def test_a_few_runs_never_fail(values: list[float], worse: int) -> None:
-    assert not any(failing(values, LevelRule(worse=worse)))
-
-
-@NO_DEADLINE
 @given(values=stretches(), worse=WORSE)
 def test_nothing_fails_below_the_smallest_change(values: list[float], worse: int) -> None:
     rule = replace(LevelRule(worse=worse), absolute=3 * (max(values) - min(values)) + 1)
@@ -161,3 +169,443 @@ def test_a_state_is_in_the_unit_of_the_metric(worse: int, power: int) -> None:
         sizes = [each * 2.0**power for each in (state.reference, state.margin, state.level)]
         assert [other.reference, other.margin, other.level] == pytest.approx(sizes, rel=1e-12)
         assert (other.kind, other.first, other.suspected) == (state.kind, state.first, state.suspected)
+
+
+RULE = condition({"change_point": {}}, "less")
+
+
+SEEDS = range(5)
+
+
+def failing_runs(values: list[float], rule: dict[str, Any] = RULE, **rest: Any) -> list[int]:
+    runs = replay(config({"loss": rule}), history(values, outcome=None), test=TEST, **rest).runs
+    return [day for day, run in enumerate(runs) if run.judgement.verdicts[0].outcome is Outcome.FAIL]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_loss_still_fails_after_the_old_level_has_left_the_window(seed: int) -> None:
+    failed = failing_runs(noisy([(100, 20), (115, 60)], seed), {**RULE, "window": 20})
+    assert failed == list(range(failed[0], 80))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_without_a_direction_each_change_is_a_loss(sign: int) -> None:
+    values = [sign * value for value in noisy([(100, 40), (115, 10), (100, 20), (85, 10)])]
+    failed = failing_runs(values, condition({"change_point": {}}))
+    assert {*range(42, 50), *range(72, 80)} <= set(failed)
+    assert set(failed) <= {*range(42, 53), *range(72, 80)}
+
+
+def test_a_run_without_the_metric_is_told_so_while_a_loss_is_open() -> None:
+    own = config({"loss": RULE}).condition_for("loss")
+    assert own is not None
+    past = history(noisy([(100, 40), (115, 20)]))
+    found = verdict_on("loss", None, own, EarlierRuns(past, test=TEST, run_key="this-run", now=START + 60 * DAY))
+    assert (found.outcome, found.reason) == (Outcome.MISSING, "the run did not produce it")
+    assert found.reference == pytest.approx(100, abs=1)
+
+
+def test_another_rule_has_no_level() -> None:
+    own = config({"loss": condition({"fixed_value": 2}, "less")}).condition_for("loss")
+    assert own is not None
+    earlier = EarlierRuns([], test=TEST, run_key="this-run", now=START)
+    with pytest.raises(TypeError, match="no change_point"):
+        level_verdict(verdict_on("loss", 1.0, own, earlier), own, earlier)
+
+
+def test_the_reference_is_the_level_to_keep() -> None:
+    values = noisy([(100, 30), (115, 10)])
+    found = verdict(RULE, values[-1], history(values[:-1]))
+    assert found.outcome is Outcome.FAIL
+    assert found.reference == pytest.approx(100, abs=1)
+    assert found.bounds is not None
+    assert found.reference * 1.029 <= found.bounds.upper < 110
+    assert found.spread == pytest.approx(1, rel=0.3)
+
+
+def test_a_failed_verdict_says_how_sure_it_is() -> None:
+    values = noisy([(100, 60), (115, 10)])
+    found = verdict(RULE, values[-1], history(values[:-1]))
+    assert found.false_alarm_rate is not None
+    assert found.false_alarm_rate <= 0.001
+    assert "very unlikely to be noise" in found.reason
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_loss_ends_when_the_level_is_back(seed: int) -> None:
+    failed = failing_runs(noisy([(100, 30), (115, 10), (100, 20)], seed))
+    assert failed == list(range(32, 41))
+
+
+def test_the_first_good_run_of_a_lost_level_is_not_yet_a_level() -> None:
+    values = noisy([(100, 30), (115, 10), (100, 1)])
+    found = verdict(RULE, values[-1], history(values[:-1]))
+    assert found.outcome is Outcome.FAIL
+    assert "this run is good again" in found.reason
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_improvement_passes_and_becomes_the_level_to_keep(seed: int) -> None:
+    failed = failing_runs(noisy([(100, 30), (80, 20), (100, 10)], seed))
+    assert failed == list(range(52, 60))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("bad", [(0,), (10, 11), (38, 39), (0, 1, 20, 21)])
+def test_bad_runs_do_not_hide_a_loss(seed: int, bad: tuple[int, ...]) -> None:
+    values = noisy([(100, 40), (110, 20)], seed)
+    for run in bad:
+        values[run] = 200 + run
+    failed = failing_runs(values)
+    assert failed == list(range(failed[0], 60))
+    assert 40 <= failed[0] <= 44
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_slow_loss_is_reported_before_it_adds_up_to_five_percent(seed: int) -> None:
+    values = [value * (1 + 0.003 * max(0, run - 40) / 7) for run, value in enumerate(noisy([(100, 200)], seed))]
+    failed = failing_runs(values)
+    assert 0.01 < 0.003 * (failed[0] - 40) / 7 < 0.05
+
+
+def test_a_slow_loss_has_no_first_run() -> None:
+    values = [value * (1 + 0.003 * max(0, run - 40) / 7) for run, value in enumerate(noisy([(100, 200)], noise=0.5))]
+    failed = failing_runs(values)
+    found = verdict(RULE, values[failed[0]], history(values[: failed[0]]))
+    assert found.reason.endswith("slowly: no run differs much from the ones before; a change counts from 1 % on")
+    assert found.false_alarm_rate is None
+
+
+def test_accepting_the_level_ends_the_failure() -> None:
+    values = noisy([(100, 40), (115, 20)])
+    acceptance = Acceptance(TEST, "loss", "run-00040", START + 45.5 * DAY)
+    assert failing_runs(values, acceptances=[acceptance]) == [42, 43, 44, 45]
+
+
+def test_too_little_history_is_insufficient_data() -> None:
+    found = verdict(RULE, 1.0, history([1.0] * 9))
+    assert found.outcome is Outcome.INSUFFICIENT_DATA
+    assert found.reason == "the history has 9 of the 10 runs required"
+    assert verdict(RULE, 1.0, history([1.0] * 10)).outcome is Outcome.PASS
+
+
+def test_runs_that_may_begin_a_new_level_are_counted() -> None:
+    values = noisy([(100, 40), (115, 2)])
+    found = verdict(RULE, values[-1], history(values[:-1]))
+    assert found.outcome is Outcome.PASS
+    assert found.reason.endswith("; 2 of 6 runs at a new level, which takes 3 or more")
+
+
+def test_the_reason_names_the_first_run_of_the_new_level_and_its_differences() -> None:
+    values = noisy([(100, 40), (115, 9)])
+    runs = {
+        f"run-{day:05}": {"image_digest": "sha256:a" if day < 40 else "sha256:b", "node": "n1"} for day in range(49)
+    }
+    judgement = judged(config({"loss": RULE}), {"loss": 115.0}, history(values), attributes=runs)
+    (found,) = judgement.verdicts
+    assert found.outcome is Outcome.FAIL
+    assert "first in run run-00040 of 2026-02-10 00:00, where image_digest: sha256:a -> sha256:b" in found.reason
+    assert judgement.alerts[0].kind == "change_point"
+    assert judgement.alerts[0].message == f"Metric `loss` changed its level for test `{TEST}`: {found.reason}"
+
+
+SEED = 1
+
+
+KINDS = {
+    "two modes 20 % apart, both +15 %": LossKind.MODES,
+    "half of the runs at the slow mode, then 95 %": LossKind.MIX,
+    "+20 % in 30 % of the nights": LossKind.FLAKY,
+}
+
+
+TOO_SMALL = "lognormal, twice the median"
+
+
+def levels(name: str, *, quiet: bool = False, **rule: float) -> Levels:
+    silent = SILENT[name]
+    return follow(silent.quiet(SEED) if quiet else silent.series(SEED), LevelRule(worse=silent.worse, **rule))
+
+
+@pytest.mark.parametrize("name", sorted(SILENT.keys() - {AGAIN, TOO_SMALL}))
+def test_a_loss_is_told_and_its_quiet_twin_passes(name: str) -> None:
+    silent, found = SILENT[name], levels(name)
+    assert not found.failing[: silent.history].any()
+    assert found.failing[silent.history : silent.history + silent.within].any()
+    assert not levels(name, quiet=True).failing.any()
+    if name in KINDS:
+        first = silent.history + int(np.argmax(found.failing[silent.history :]))
+        assert KINDS[name] in {found.at(run).kind for run in range(first, len(found.failing))}
+
+
+def test_a_second_loss_while_one_is_open_is_told() -> None:
+    silent, found = SILENT[AGAIN], levels(AGAIN)
+    told = [run for run in range(len(found.failing)) if found.at(run).again is not None]
+    assert silent.history + SECOND <= told[0] < silent.history + SECOND + 15
+    assert found.at(-1).again is not None
+    assert found.at(-1).level == pytest.approx(126, abs=2)
+
+
+def test_a_loss_too_small_to_be_found_is_stated() -> None:
+    """Where a run is often half or twice the median, twice the median is not found within 15 runs."""
+    state = levels(TOO_SMALL).at(SILENT[TOO_SMALL].history - 1)
+    assert state.watched.found_in_3 > state.watched.found_in_15 > state.reference
+
+
+@pytest.mark.parametrize("name", WANDERING)
+def test_a_level_that_wanders_is_named(name: str) -> None:
+    for seed in (0, 1, 2):
+        found = follow(WANDERING[name](np.random.default_rng(seed), 365), LevelRule(worse=1))
+        assert sum(not found.at(run).watched.by_level for run in range(365)) > 365 / 3
+
+
+def test_a_jump_is_told_even_where_the_level_wanders() -> None:
+    walk = WANDERING["a random walk"](np.random.default_rng(2), 200)
+    walk[150:] *= 1.5
+    found = follow(walk, LevelRule(worse=1))
+    assert [found.at(run).kind for run in (149, 152)] == [None, LossKind.JUMP]
+
+
+@pytest.mark.parametrize(
+    ("rule", "floor", "why"),
+    [
+        ({}, 0.005, "0.5 points"),
+        ({"measure": Measure.RATIO}, 0.005, "0.5 points"),
+        ({"measure": Measure.QUANTITY}, 0.0095, "1 %, since its noise is small"),
+        ({"absolute": 0.003}, 0.003, "0.003, as stated"),
+        ({"percent": 5.0}, 0.0475, "5 %, as stated"),
+        ({"percent": 1.0, "absolute": 0.02}, 0.02, "0.02, as stated"),
+    ],
+)
+def test_a_floor_fits_the_metric_and_what_is_stated_counts_as_it_says(
+    rule: dict[str, float], floor: float, why: str
+) -> None:
+    watched = levels("accuracy .95 to .93, deviation .002", **rule).at(SILENT[TOO_SMALL].history - 1).watched
+    assert watched.floor == pytest.approx(floor, rel=0.06)
+    assert watched.floor_is == why
+
+
+def test_a_ratio_in_percent_has_the_same_floor() -> None:
+    values = 100 * SILENT["accuracy .95 to .93, deviation .002"].series(SEED)
+    rule = LevelRule(worse=-1, measure=Measure.RATIO)
+    assert follow(values, rule).at(-1).watched.floor == pytest.approx(0.5, rel=0.02)
+    assert follow(-values, replace(rule, worse=1)).at(-1).watched.floor == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(("events", "fails"), [(1.0, False), (3.0, True)])
+def test_of_a_count_one_event_more_is_no_loss(events: float, fails: bool) -> None:
+    values = [0.0] * 40 + [events] * 12
+    assert follow(values, LevelRule(worse=1, measure=Measure.COUNT)).failing.any() == fails
+    assert follow(values, LevelRule(worse=1)).failing.any()
+
+
+@pytest.mark.parametrize(
+    ("min_change", "floor"),
+    [(None, "0.5 points"), ({"absolute": 0.003}, "0.003, as stated"), ({"percent": 1.5}, "1.5 %")],
+)
+def test_an_accuracy_fails_and_the_reason_names_the_floor(min_change: dict[str, float] | None, floor: str) -> None:
+    """Ten deviations of noise are 2 % of the value, and 40 % of the errors."""
+    silent = SILENT["accuracy .95 to .93, deviation .002"]
+    rows = [replace(row, metric="accuracy_final") for row in history(silent.series(SEED).tolist(), None)]
+    condition = {"comparison": "greater", **({"min_change": min_change} if min_change else {})}
+    runs = replay(config({"accuracy_final": condition}), rows, test=TEST).runs
+    failed = [place for place, run in enumerate(runs) if run.judgement.outcome is Outcome.FAIL]
+    assert failed == list(range(silent.history + 2, len(rows)))
+    (verdict,) = runs[failed[0]].judgement.verdicts
+    assert f"; a change counts from {floor}" in verdict.reason
+    assert verdict.watched is not None
+    assert Judgement.from_document(runs[failed[0]].judgement.document()).verdicts == (verdict,)
+    (change,) = changes_in(rows)
+    assert (change.index, change.certainty > 0.9) == (silent.history, True)
+
+
+NIGHTS = 7
+
+
+WAIT = {"wait_for_n_points_of_history": 10}
+
+
+RULES_OF_FAMILIES = {
+    "mads": condition({"mads_from_median": 5}, "less", min_change={"percent": 3}, **WAIT),
+    "best": condition({"percent_difference": 5}, "less", against="best", **WAIT),
+    "sd": condition({"stddevs_from_mean": 4}, "less", **WAIT),
+}
+
+
+def score(family: str, *stories: str) -> Score:
+    total = Score()
+    for case in cases(NIGHTS, (family,), stories):
+        total.add(case, np.asarray(follow(case.values, LevelRule(worse=1)).failing))
+    return total
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_losses_are_found_within_fifteen_runs(family: str) -> None:
+    total = score(family, "step", "recovery", "gain, then loss", "loss beside bad nights", "back and forth")
+    assert (total.within(15), total.blind, total.stuck) == (100, 0, 0)
+    assert total.within(5) >= 80
+
+
+def test_healthy_runs_pass() -> None:
+    scores = {family: score(family, "nothing", "nothing again", "gain", "bad nights") for family in FAMILIES}
+    assert [family for family, each in scores.items() if each.stuck] == []
+    assert [family for family, each in scores.items() if each.starts > 3] == []
+    # one false start in 10,000 healthy runs
+    assert sum(each.starts for each in scores.values()) <= sum(each.healthy for each in scores.values()) / 10_000 + 2
+
+
+FIRST_NIGHT = datetime(2026, 1, 1, 2, tzinfo=UTC)
+
+
+DIRECTION = {"time": {"comparison": "less"}}
+
+
+CONFIG = RegressionTestConfig.model_validate({"metric_success_conditions": DIRECTION, "rerun": True})
+
+
+NIGHTS = 60
+
+
+def night(number: int) -> tuple[str, ...]:
+    """The runs of a night: the scheduled one, and those that run it again."""
+    return tuple(
+        f"scheduled__{number}" if not again else f"confirm__scheduled__{number}__{again}" for again in range(3)
+    )
+
+
+def row(run_id: str, value: float, at: datetime, outcome: Outcome = Outcome.PASS) -> StoredMetric:
+    rerun = run_id if run_again(run_id) else None
+    return StoredMetric(run_id, at, "time", value, JobStatus.SUCCESS, outcome, "t", rerun=rerun)
+
+
+class Test:
+    """A test whose nights are judged one after the other, as its runs would be."""
+
+    __test__ = False
+
+    def __init__(self, config: RegressionTestConfig = CONFIG, *, spread: float = 1.0, nights: int = NIGHTS) -> None:
+        self.config = config
+        values = 100 + spread * np.random.default_rng(7).normal(size=nights)
+        self.rows = [row(night(each)[0], float(v), FIRST_NIGHT + timedelta(days=each)) for each, v in enumerate(values)]
+        self.nights = nights
+
+    def judge(self, value: float, run_id: str, at: datetime) -> Judgement:
+        judgement = judge_run(
+            self.config,
+            [Metric("time", value, tag="time", strategy="final")],
+            self.rows,
+            status=JobStatus.SUCCESS,
+            run_key=run_id,
+            run_id=run_id,
+            now=at,
+            test="t",
+        )
+        self.rows.append(row(run_id, value, at, judgement.verdicts[0].outcome))
+        return judgement
+
+    def next_night(self, *values: float) -> list[Judgement]:
+        """Judge the run of the next night, and those that are asked for, with these values."""
+        begins, run_id, judged = FIRST_NIGHT + timedelta(days=self.nights), night(self.nights)[0], []
+        self.nights += 1
+        for number, value in enumerate(values):
+            judged.append(self.judge(value, run_id, begins + timedelta(hours=number)))
+            following = confirming_run(run_id, judged[-1].unconfirmed)
+            if following is None:
+                break
+            run_id = following.run_id
+        return judged
+
+
+def outcomes(judged: list[Judgement]) -> list[Outcome]:
+    return [judgement.verdicts[0].outcome for judgement in judged]
+
+
+def test_three_bad_runs_tell_a_loss_in_the_same_night_and_start_no_other_run() -> None:
+    judged = Test().next_night(108, 107, 109, 108)
+    assert outcomes(judged) == [Outcome.PASS, Outcome.PASS, Outcome.FAIL]
+    assert [len(judgement.alerts) for judgement in judged] == [0, 0, 1]
+    assert "first in run scheduled__60" in judged[-1].verdicts[0].reason
+
+
+def test_a_good_rerun_ends_it_without_an_alert_that_night_or_later() -> None:
+    test = Test()
+    assert outcomes(test.next_night(108, 100)) == [Outcome.PASS, Outcome.PASS]
+    for value in (100.5, 99.0, 101.0):
+        assert outcomes(test.next_night(value)) == [Outcome.PASS]
+
+
+@pytest.mark.parametrize(("value", "runs"), [(103.0, 1), (106.5, 2)])
+def test_only_what_is_beyond_the_limit_is_run_again(value: float, runs: int) -> None:
+    assert len(Test().next_night(value, 100)) == runs
+
+
+def test_the_floor_of_meaning_counts_as_well() -> None:
+    judged = Test(spread=0.1).next_night(100.8, 100)  # eight deviations, and less than 1 %
+    assert len(judged) == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"rerun": {"of": ["other"]}, "metric_success_conditions": {**DIRECTION, "other": {"comparison": "less"}}},
+        {"rerun": {"beyond": 50}},
+        {"rerun": True, "alert_for_oob_metrics": False},
+        {"rerun": True, "metric_success_conditions": {
+            **DIRECTION, "other": {"comparison": "less"},
+            "time": {"comparison": "less", "success_threshold": {"change_point": {"min_runs": 4}}}}},
+    ],
+)  # fmt: skip
+def test_nothing_is_run_again_that_is_not_asked_for(more: dict[str, Any]) -> None:
+    config = RegressionTestConfig.model_validate({"metric_success_conditions": DIRECTION, **more})
+    assert len(Test(config).next_night(108, 108)) == 1
+
+
+def test_while_a_loss_is_open_nothing_is_run_again() -> None:
+    test = Test()
+    test.next_night(108, 108, 108)
+    judged = test.next_night(115, 115)
+    assert outcomes(judged) == [Outcome.FAIL]
+
+
+def test_the_json_of_a_verdict_states_how_far_a_run_is_beyond_its_level() -> None:
+    (suspicious, _) = Test().next_night(108, 100)
+    document = suspicious.document()
+    assert document["verdicts"][0]["level"]["beyond"] == pytest.approx(8, abs=2)
+    assert document["unconfirmed"] == [{"metric": "time", "broken": 1, "required": 3, "rerun": True}]
+    assert Judgement.from_document(document) == suspicious
+    (usual,) = Test().next_night(100)
+    assert "beyond" not in usual.document()["verdicts"][0]["level"]
+
+
+def test_runs_of_one_night_have_to_be_farther_away_than_as_many_nights() -> None:
+    values = (103.0, 103.2, 102.9)
+    test = Test()
+    for value in values[:-1]:
+        test.next_night(value)
+    assert outcomes(test.next_night(values[-1])) == [Outcome.FAIL]
+    test = Test(RegressionTestConfig.model_validate({"metric_success_conditions": DIRECTION}))
+    for number, value in enumerate(values):
+        judgement = test.judge(value, night(NIGHTS)[number], FIRST_NIGHT + timedelta(days=NIGHTS, hours=number))
+    assert judgement.passed
+
+
+def test_where_runs_of_a_night_were_never_alike_they_count_as_more() -> None:
+    """The first reruns of a test are all good, so a night says more about the test than it did before."""
+    values = (103.2, 103.1, 103.2)
+    config = RegressionTestConfig.model_validate({"metric_success_conditions": DIRECTION, "rerun": {"beyond": 3}})
+    assert outcomes(Test(config).next_night(*values))[-1] is Outcome.PASS
+    test = Test(config)
+    for _ in range(4):
+        test.next_night(96.0)  # a lucky night, in which nothing is run again
+        test.judge(100.0, night(test.nights - 1)[1], FIRST_NIGHT + timedelta(days=test.nights - 1, hours=1))
+        for value in (100.5, 99.5, 100.0):
+            test.next_night(value)
+    assert outcomes(test.next_night(*values))[-1] is Outcome.FAIL
+
+
+def test_a_replay_judges_the_nights_as_they_were_judged() -> None:
+    test = Test()
+    judged = [*test.next_night(108, 100), *test.next_night(108, 107, 109)]
+    replayed = replay(CONFIG, test.rows, test="t").runs[-len(judged) :]
+    assert [run.judgement for run in replayed] == judged

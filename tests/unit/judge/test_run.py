@@ -1,20 +1,26 @@
-"""Judging a run: errors in single rules, and metrics that are missing."""
+"""A run judged: its metrics, its conditions, what it lacks, and values that are not finite."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ml_metrics.config.collection import MetricCollectionConfig, Strategy
 from ml_metrics.config.conditions import Condition, RegressionTestConfig
-from ml_metrics.core.model import JobStatus, Metric, Outcome
-from ml_metrics.judge import Acceptance, Judgement, bounds, judge_run
+from ml_metrics.core.model import JobStatus, Metric, Outcome, Verdict
+from ml_metrics.judge import Acceptance, Judgement, bounds, judge_run, replay
 from ml_metrics.judge.bounds import Span
 from ml_metrics.judge.judgement import AlertKind
-from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, point
+from ml_metrics.measure.aggregation import metrics_of
+from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point
+from unit.measure.collect.run_folders import series
 
 FIXED = condition({"fixed_value": 1}, "less")
+
+
 DEFAULT = condition({"stddevs_from_mean": 4}, "less")
 
 
@@ -81,14 +87,6 @@ def test_metrics_without_a_condition_may_share_a_name() -> None:
     duplicates = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
     now = history([1.0])[0].timestamp
     assert judge_run(config(), duplicates, [], status=JobStatus.SUCCESS, run_key="r", now=now).passed
-
-
-def test_without_conditions_there_are_no_verdicts() -> None:
-    judgement = judged(config(), {"loss": 1.0})
-    assert (judgement.verdicts, judgement.alerts, judgement.passed) == ((), (), True)
-    assert judgement.outcome is Outcome.RECORDED
-    assert Judgement.from_document(judgement.document()).outcome is Outcome.RECORDED
-    assert judged(config(), {"loss": 1.0}, status=JobStatus.FAILURE).outcome is Outcome.FAIL
 
 
 def test_a_run_whose_conditions_do_not_apply_is_skipped_and_not_recorded() -> None:
@@ -222,11 +220,6 @@ def test_an_optional_default_expects_no_metric() -> None:
     assert outcomes(judged(config({"default": {**DEFAULT, "optional": True}}), {"acc": 1.0}, past)) == {"acc": "pass"}
 
 
-def test_a_new_metric_has_insufficient_data() -> None:
-    judgement = judged(config({"default": DEFAULT}), {"acc": 1.0, "new": 5.0}, history([1.0] * 6, metric="acc"))
-    assert outcomes(judgement) == {"acc": "pass", "new": "insufficient_data"}
-
-
 def test_a_name_in_the_subset_that_never_exists_is_missing() -> None:
     judgement = judged(config({"default": DEFAULT}, metric_subset_to_alert=["los"]), {"loss": 1.0})
     assert outcomes(judgement) == {"loss": "insufficient_data", "los": "missing"}
@@ -246,3 +239,254 @@ def test_partial_runs_are_not_judged() -> None:
     assert set(outcomes(judgement)) == {"loss", "acc", "steps", "time_to_accuracy"}
     assert [alert.message for alert in judgement.alerts] == [f"job_status was `timeout` for test `{TEST}`"]
     assert not judgement.passed
+
+
+LESS = condition({"fixed_value": 10}, "less")
+
+
+VALUES = [1.0] * 17 + [math.nan] * 983
+
+
+STRATEGIES = [strategy for strategy in Strategy if strategy is not Strategy.COUNT]
+
+
+def judged_values(values: list[float], strategy: Strategy, **rest: Any) -> tuple[Verdict, Judgement]:
+    (metric,) = metrics_of(series(values), [strategy])
+    judgement = judge_run(
+        config({metric.name: LESS | rest}), [metric], [], status=JobStatus.SUCCESS, run_key="now", now=NOW, test="t"
+    )
+    return judgement.verdicts[0], judgement
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_metric_with_values_that_are_not_finite_fails_by_default(strategy: Strategy) -> None:
+    verdict, judgement = judged_values(VALUES, strategy)
+    assert verdict.outcome is Outcome.NON_FINITE
+    points = 10 if strategy is Strategy.LAST_N_MEAN else 1000
+    assert verdict.non_finite == (1 if strategy is Strategy.LAST_N_MEAN else 0.983)
+    assert f"of {points:,} values of loss are not finite, first at step" in verdict.reason
+    assert not judgement.passed
+    (alert,) = judgement.alerts
+    assert alert.kind == "non_finite"
+    assert ("is not a finite number" in alert.message) == (verdict.value is None)
+    assert Judgement.from_document(judgement.document()) == judgement
+
+
+@pytest.mark.parametrize("strategy", [Strategy.AVERAGE, Strategy.MIN, Strategy.P90])
+def test_a_share_can_be_allowed_and_is_stated(strategy: Strategy) -> None:
+    verdict, judgement = judged_values(VALUES, strategy, max_non_finite=0.99)
+    assert judgement.passed
+    assert verdict.reason == ("983 of 1,000 values of loss are not finite, first at step 17, as max_non_finite allows")
+
+
+def test_the_reason_names_the_key_and_the_violated_bound() -> None:
+    verdict, _ = judged_values([50.0, math.inf, 50.0], Strategy.AVERAGE)
+    assert verdict.reason == (
+        "1 of 3 values of loss is not finite, first at step 1; max_non_finite of the condition allows a share of 0; "
+        "beside that, 50 is above 10"
+    )
+
+
+def test_the_number_of_points_is_right_whatever_their_values() -> None:
+    (metric,) = metrics_of(series([1.0, math.nan]), [Strategy.COUNT])
+    judgement = judge_run(
+        config({"loss_count": LESS}), [metric], [], status=JobStatus.SUCCESS, run_key="now", now=NOW, test="t"
+    )
+    assert judgement.passed
+
+
+def test_a_value_that_is_not_finite_fails_whatever_share_is_allowed() -> None:
+    verdict, _ = judged_values([1.0, math.nan], Strategy.FINAL, max_non_finite=1)
+    assert verdict.outcome is Outcome.NON_FINITE
+    assert verdict.reason == "the value is nan; 1 of 2 values of loss is not finite, first at step 1"
+
+
+@pytest.mark.parametrize("rule", [{"stddevs_from_mean": 4}, {"change_point": {}}, {"percent_difference": 5}])
+def test_a_run_that_diverged_is_in_no_baseline(rule: dict[str, Any]) -> None:
+    past = history([100.0 + number % 3 for number in range(30)])
+    diverged = [replace(row, value=1e6, outcome=Outcome.NON_FINITE, non_finite=0.5) for row in past[5:25]]
+    mixed = [*past[:5], *diverged, *past[25:]]
+    wanted = judged(config({"loss": condition(rule, "less")}), {"loss": 101.0}, [*past[:5], *past[25:]]).verdicts[0]
+    assert judged(config({"loss": condition(rule, "less")}), {"loss": 101.0}, mixed).verdicts[0] == wanted
+
+
+@pytest.mark.parametrize(("allowed", "outcome"), [(0, Outcome.NON_FINITE), (0.5, Outcome.PASS)])
+def test_a_replay_judges_the_stored_share_by_the_given_condition(allowed: float, outcome: Outcome) -> None:
+    past = [*history([1.0] * 12)]
+    past[11] = replace(past[11], non_finite=0.25)
+    found = replay(config({"loss": condition({"change_point": {}}, "less", max_non_finite=allowed)}), past, test=TEST)
+    assert found.runs[-1].judgement.verdicts[0].outcome is outcome
+
+
+def test_a_metric_that_is_required_states_the_share() -> None:
+    metric = Metric("loss", 1.0, "loss", "average", points=4, non_finite=1, first_non_finite=2)
+    found = judge_run(
+        config(required_metrics=["loss"]), [metric], [], status=JobStatus.SUCCESS, run_key="now", now=NOW, test="t"
+    )
+    assert "1 of 4 values of loss is not finite, first at step 2" in found.verdicts[0].reason
+
+
+BELOW = condition({"fixed_value": 10}, "less")
+
+
+ABOVE = condition({"fixed_value": 10}, "greater")
+
+
+SD = condition({"stddevs_from_mean": 4}, "less")
+
+
+GOODPUT = ("goodput", "badput_tpu_initialization_seconds", "disruptions", "ideal_step_time", "step_time_p90")
+
+
+PAST = [1.0, 1.01, 0.99, 1.0, 1.01, 0.99, 1.0, 1.0]
+
+
+def knowing(rules: RegressionTestConfig, **facts: dict[str, str]) -> RegressionTestConfig:
+    rules.use_facts(MetricCollectionConfig.model_validate({"metrics": facts}).facts)
+    return rules
+
+
+def test_the_most_particular_condition_counts() -> None:
+    rules = config({"default": ABOVE, "eval/*": BELOW, "eval/top*": ABOVE, "eval/top1": BELOW, "re:.*": ABOVE})
+    found = judged(rules, {"eval/x": 5.0, "eval/top5": 5.0, "eval/top1": 5.0, "other": 5.0})
+    assert outcomes(found) == {"eval/x": "pass", "eval/top5": "fail", "eval/top1": "pass", "other": "fail"}
+    assert [verdict.condition for verdict in found.verdicts] == ["eval/*", "eval/top*", "", "re:.*"]
+
+
+def test_default_is_for_metrics_that_no_pattern_covers() -> None:
+    found = judged(config({"default": ABOVE, "eval/*": BELOW}), {"eval/x": 5.0, "other": 5.0})
+    assert {verdict.metric: verdict.condition for verdict in found.verdicts} == {"eval/x": "eval/*", "other": "default"}
+    assert outcomes(found) == {"eval/x": "pass", "other": "fail"}
+
+
+def test_a_pattern_without_a_match_is_missing() -> None:
+    rules = config({"eval/*": BELOW, "aux/*": {**BELOW, "optional": True}}, required_metrics=["train/*"])
+    found = judged(rules, {"loss": 1.0})
+    assert outcomes(found) == {"eval/*": "missing", "aux/*": "skipped", "train/*": "missing"}
+    assert {alert.kind for alert in found.alerts} == {AlertKind.MISSING}
+    assert found.verdicts[0].reason == "no metric of the run matches it"
+    assert not found.passed
+
+
+def test_a_required_pattern_needs_one_match_in_each_run() -> None:
+    rules = config({}, required_metrics=["train/*"])
+    missed = [point(0, None, outcome="missing", metric="train/*")]
+    assert outcomes(judged(rules, {"train/a": 1.0, "x": 1.0}, missed)) == {"train/a": "pass"}
+
+
+def test_a_metric_that_a_pattern_covers_and_the_last_runs_had_is_expected() -> None:
+    past = [*history(PAST, metric="eval/a"), *history(PAST, metric="eval/b"), *history(PAST, metric="free")]
+    found = judged(config({"eval/*": BELOW}), {"eval/a": 1.0}, past)
+    assert outcomes(found) == {"eval/a": "pass", "eval/b": "missing"}
+
+
+def test_an_alert_of_a_pattern() -> None:
+    rules = config({"default": BELOW}, metric_subset_to_alert=["eval/*"])
+    found = judged(rules, {"eval/x": 50.0, "other": 50.0})
+    assert [alert.metric for alert in found.alerts] == ["eval/x"]
+
+
+@pytest.mark.parametrize("metric", GOODPUT)
+def test_default_does_not_judge_what_the_package_adds(metric: str) -> None:
+    past = history(PAST, metric=metric)
+    assert judged(config({"default": SD}), {metric: 1e6}, past).verdicts == ()
+    assert outcomes(judged(config({"default": SD}), {"x": 1.0}, [*past, *history(PAST, metric="x")])) == {"x": "pass"}
+
+
+@pytest.mark.parametrize("metric", GOODPUT)
+@pytest.mark.parametrize("key", ["{}", "{}*", "*", "re:.*"])
+def test_what_the_package_adds_is_judged_by_a_name_or_a_match(metric: str, key: str) -> None:
+    rules = config({key.format(metric): SD, "default": SD})
+    assert outcomes(judged(rules, {metric: 1e6}, history(PAST, metric=metric))) == {metric: "fail"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "rises", "falls"),
+    [("accuracy_final", "pass", "fail"), ("loss_final", "fail", "pass"), ("tokens_per_second_p50", "pass", "fail")],
+)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        condition({"stddevs_from_mean": 4}, "less"),
+        condition({"stddevs_from_mean": 4}, "greater"),
+        condition({"mads_from_median": 8}, "within"),
+        condition({"percent_difference": 20}, "less_or_equal"),
+    ],
+)
+def test_default_judges_only_the_worse_side(metric: str, rises: str, falls: str, rule: dict[str, object]) -> None:
+    past = history(PAST, metric=metric)
+    for value, expected in ((1.5, rises), (0.5, falls), (1.0, "pass")):
+        assert outcomes(judged(config({"default": rule}), {metric: value}, past)) == {metric: expected}
+
+
+@pytest.mark.parametrize("metric", ["mean_time_between_failures", "time_saved", "error_reduction"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        condition({"stddevs_from_mean": 4}, "less"),
+        condition({"percent_difference": 20}, "greater_or_equal"),
+        condition({"percent_difference": 20}, "less", against="best"),
+    ],
+)
+def test_default_judges_both_sides_where_a_name_turns_a_direction(metric: str, rule: dict[str, object]) -> None:
+    past = history(PAST, metric=metric)
+    for value, expected in ((1.5, "fail"), (0.5, "fail"), (1.0, "pass")):
+        assert outcomes(judged(config({"default": rule}), {metric: value}, past)) == {metric: expected}
+    named = condition({"percent_difference": 20}, "less")
+    assert outcomes(judged(config({metric: named, "default": rule}), {metric: 0.5}, past)) == {metric: "pass"}
+
+
+def test_default_judges_the_side_that_it_names_of_a_metric_of_which_nothing_is_known() -> None:
+    past = history(PAST, metric="score")
+    for comparison, passes in (("less", 0.5), ("greater", 1.5)):
+        rules = config({"default": condition({"percent_difference": 20}, comparison)})
+        assert outcomes(judged(rules, {"score": passes}, past)) == {"score": "pass"}
+        assert outcomes(judged(rules, {"score": 2.0 - passes}, past)) == {"score": "fail"}
+
+
+def test_an_own_condition_judges_the_side_that_it_names() -> None:
+    past = history(PAST, metric="accuracy_final")
+    assert outcomes(judged(config({"accuracy_final": SD}), {"accuracy_final": 1.5}, past)) == {"accuracy_final": "fail"}
+
+
+def test_the_config_knows_better_than_the_name() -> None:
+    past = history(PAST, metric="loss_final")
+    rules = knowing(config({"default": SD}), loss={"better": "higher"})
+    assert outcomes(judged(rules, {"loss_final": 1.5}, past)) == {"loss_final": "pass"}
+    assert outcomes(judged(rules, {"loss_final": 0.5}, past)) == {"loss_final": "fail"}
+    neither = knowing(config({"default": SD}), **{"los*": {"better": "neither"}})
+    assert judged(neither, {"loss_final": 0.5}, past).verdicts == ()
+
+
+def test_fixed_bounds_of_default_keep_their_side() -> None:
+    rules = config({"default": BELOW})
+    found = judged(rules, {"loss_final": 50.0, "accuracy_final": 50.0})
+    assert outcomes(found) == {"loss_final": "fail", "accuracy_final": "skipped"}
+    assert "bounds only its better side" in found.verdicts[1].reason
+    within = config({"default": condition({"within_bounds": {"lower": 0, "upper": 1}}, "within")})
+    assert outcomes(judged(within, {"accuracy_final": 50.0})) == {"accuracy_final": "fail"}
+
+
+@pytest.mark.parametrize(
+    "collected",
+    [
+        {"metric_to_aggregation_strategy": {"step_time": ["p50"]}},
+        {"metric_to_aggregation_strategy": {"*_time": {"strategies": ["p50", "p99"]}}},
+        {"metric_to_aggregation_strategy": {"*": {"warmup": "auto"}}, "default_aggregation_strategies": ["p50"]},
+        {"default_aggregation_strategies": ["final", "p50"]},
+    ],
+)
+def test_default_judges_a_generated_name_that_the_config_makes_itself(collected: dict[str, Any]) -> None:
+    collection = MetricCollectionConfig.model_validate(collected)
+    rules = config({"default": SD})
+    rules.use_facts(collection.facts, collection.own_names)
+    past = [*history(PAST, metric="step_time_p50"), *history(PAST, metric="step_time_slowdown")]
+    found = judged(rules, {"step_time_p50": 9.0, "step_time_slowdown": 9.0}, past)
+    assert outcomes(found) == {"step_time_p50": "fail"}
+
+
+def test_default_judges_a_literal_with_a_generated_name() -> None:
+    collection = MetricCollectionConfig.model_validate({"sources": {"literals": {"goodput": "duration"}}})
+    rules = config({"default": ABOVE})
+    rules.use_facts(collection.facts, collection.own_names)
+    assert outcomes(judged(rules, {"goodput": 5.0, "disruptions": 5.0})) == {"goodput": "fail"}

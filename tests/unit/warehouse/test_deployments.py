@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, TagCurve, Verdict, Workload
 from ml_metrics.judge import HistoryNeeds
-from ml_metrics.judge.baseline import Elsewhere
+from ml_metrics.judge.history import Elsewhere
 from ml_metrics.warehouse import (
     ChannelResult,
     KnownTest,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from ml_metrics.config.collection import known_about
+from ml_metrics.config.collection import MetricFacts, known_about
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER
+from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER, Kind
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantities, quantity
 from ml_metrics.judge.compare.statistics import (
     LEVEL,
     SHOWS_MEMORY,
+    Arms,
+    Block,
+    Found,
     Shift,
     arms_of,
     decide,
@@ -27,16 +31,8 @@ from ml_metrics.judge.compare.statistics import (
 )
 from ml_metrics.judge.noise import middle_of_ordered
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+Repeats = Mapping[str, Sequence[float]]
 
-    from ml_metrics.config.collection import MetricFacts
-    from ml_metrics.core.kinds import Kind
-    from ml_metrics.judge.compare.statistics import Arms, Block, Found
-
-    Repeats = Mapping[str, Sequence[float]]
-
-DECIMALS = 6
 SHOWN_CERTAINTY = 0.9999
 WIDE = "values resemble the ones before, as on a host that changed in the middle. Measure both arms in turns"
 HIDDEN = (
@@ -45,8 +41,6 @@ HIDDEN = (
 )
 NOTABLE = 1.1
 """An interval that is wider by less is not worth a word."""
-FEWEST = 4
-"""With as many repeats in each arm, a difference can be shown at the level 0.05."""
 
 
 class Answer(StrEnum):
@@ -70,6 +64,11 @@ class Arm:
     """Its values that are missing, NaN or infinite."""
     level: float | None
     """The median."""
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Arm:
+        finite = sorted(value for value in values if math.isfinite(value))
+        return cls(len(finite), len(values) - len(finite), middle_of_ordered(finite) if finite else None)
 
     def document(self) -> dict[str, Any]:
         return {"runs": self.runs, "left_out": self.left_out, "median": self.level}
@@ -127,7 +126,7 @@ def compared(
     """
     better, unit = kind.better, kind.unit
     arms = arms_of(blocks)
-    base, candidate = (_arm([value for block in blocks for value in block[place]]) for place in (0, 1))
+    base, candidate = (Arm.of([value for block in blocks for value in block[place]]) for place in (0, 1))
     if not arms.ends:
         return Compared(metric, Answer.UNDECIDED, base, candidate, _no_values(base, candidate), better, unit)
     found = found or decide(arms, effect, level)
@@ -147,29 +146,28 @@ def compared(
         noise_percent=noise_percent(arms),
     )
     hidden = found.shift is not Shift.UNDECIDED and hides_memory(arms)
-    notes = [_reason(result, found.shift, effect, arms), *([HIDDEN] if hidden else []), *_left_out(result)]
+    notes = [_reason(result, found.shift, effect, arms), *([HIDDEN] if hidden else [])]
+    for arm, name in ((base, "base"), (candidate, "candidate")):
+        if arm.left_out:
+            values = "value of the {} is" if arm.left_out == 1 else "values of the {} are"
+            notes.append(f"{arm.left_out} {values.format(name)} not finite")
     return replace(result, reason=". ".join(notes))
-
-
-def _arm(values: Sequence[float]) -> Arm:
-    finite = sorted(value for value in values if math.isfinite(value))
-    return Arm(len(finite), len(values) - len(finite), middle_of_ordered(finite) if finite else None)
 
 
 def _percent(arms: Arms, shift: float) -> float:
     percent = arms.scale.percent(shift)
-    return round(percent, DECIMALS) + 0.0 if math.isfinite(percent) else percent
+    return round(percent, 6) + 0.0 if math.isfinite(percent) else percent
 
 
 def _change(base: Arm, candidate: Arm) -> float | None:
     if not base.level or candidate.level is None:
         return None
     change = (candidate.level / abs(base.level) - math.copysign(1, base.level)) * 100
-    return round(change, DECIMALS) + 0.0 if math.isfinite(change) else None
+    return round(change, 6) + 0.0 if math.isfinite(change) else None
 
 
 def answer_of(shift: Shift, better: str) -> Answer:
-    """Return what a shift means; any is for the worse if it is not known which direction is better."""
+    """What a shift means; any is for the worse if it is not known which direction is better."""
     if shift is Shift.EQUIVALENT:
         return Answer.EQUIVALENT
     if shift is Shift.UNDECIDED or better == NEITHER:
@@ -213,20 +211,11 @@ def _undecided(result: Compared, effect: float, arms: Arms) -> str:
     if arms.widening > NOTABLE:
         return f"{neither}: {WIDE}{takes and f', or make {takes}'}"
     if result.interval is None and (result.noise_percent is not None or base == candidate == 1):
-        count = f"{base} and {candidate} repeats" if base + candidate > 2 else "one repeat in each arm"  # noqa: PLR2004
-        return f"{count} cannot show a difference: {FEWEST} in each arm are the fewest that can"
+        count = f"{base} and {candidate} repeats" if base + candidate > 2 else "one repeat in each arm"
+        return f"{count} cannot show a difference: 4 in each arm are the fewest that can"
     if result.interval is None:
         return "no difference is shown, and since the base is around 0, no change in percent can be ruled out"
     return f"{neither}{takes and f': that takes {takes}'}"
-
-
-def _left_out(result: Compared) -> list[str]:
-    counts = [(arm.left_out, name) for arm, name in ((result.base, "base"), (result.candidate, "candidate"))]
-    return [
-        f"{count} {'value of the ' + name + ' is' if count == 1 else 'values of the ' + name + ' are'} not finite"
-        for count, name in counts
-        if count
-    ]
 
 
 def compare_repeats(
@@ -248,24 +237,19 @@ def compare_repeats(
     found = []
     for metric in metrics:
         values, others = base.get(metric, ()), candidate.get(metric, ())
-        blocks = _in_turns(metric, values, others) if in_turns else [(values, others)]
+        blocks = [(values, others)]
+        if in_turns:  # blocks of two values of each arm; an odd last value makes a block of its own
+            if values and others and len(values) != len(others):
+                raise UnreadableInputError(
+                    f"{metric}: {len(values)} and {len(others)} values were not measured in turns: write null for a run"
+                    " without a value"
+                )
+            places = range(0, max(len(values), len(others)), 2)
+            blocks = [(values[place : place + 2], others[place : place + 2]) for place in places]
         found.append(compared(metric, blocks, effect, known_about(metric, facts), level=level))
     return found
 
 
-def _in_turns(metric: str, base: Sequence[float], candidate: Sequence[float]) -> list[Block]:
-    """Return blocks of two values of each arm; an odd last value makes a block of its own."""
-    if base and candidate and len(base) != len(candidate):
-        raise UnreadableInputError(
-            f"{metric}: {len(base)} and {len(candidate)} values were not measured in turns: write null for a run"
-            " without a value"
-        )
-    count = max(len(base), len(candidate))
-    return [(base[place : place + 2], candidate[place : place + 2]) for place in range(0, count, 2)]
-
-
-MANY = 4
-"""From this number of metrics on, differences by chance are worth a sentence."""
 SIGNS = {Answer.WORSE: "❌", Answer.BETTER: "✅", Answer.EQUIVALENT: "✅", Answer.UNDECIDED: "❔"}
 
 
@@ -281,14 +265,14 @@ def cells(each: Compared) -> list[str]:
 
 
 def summary(found: Sequence[Compared]) -> str:
-    """Return the number of metrics of each verdict: `1 worse, 2 equivalent`."""
+    """The number of metrics of each verdict: `1 worse, 2 equivalent`."""
     counts = Counter(each.answer for each in found)
     return ", ".join(f"{counts[answer]} {answer.value}" for answer in Answer if counts[answer])
 
 
 def multiplicity(found: Sequence[Compared], *, together: bool) -> str:
-    """Return what the level of the verdicts means for so many metrics; empty for a few."""
-    if together or len(found) < MANY:
+    """What the level of the verdicts means for so many metrics; empty for a few."""
+    if together or len(found) < 4:
         return ""
     expected = LEVEL * len(found)
     return f"Each verdict has an error of 5 %: of {len(found)} metrics without a change, {expected:.2g} would show one."
@@ -310,19 +294,21 @@ def markdown(found: Sequence[Compared], effect: float, *, together: bool) -> str
 
 def junit(found: Sequence[Compared], *, strict: bool) -> str:
     """A test case for each metric: a worse one has failed, an undecided one is skipped."""
-    cases = [_case(each, strict=strict) for each in found]
-    failed = sum("<failure" in case for case in cases)
-    skipped = sum("<skipped" in case for case in cases)
+    cases, failed, skipped = [], 0, 0
+    for each in found:
+        case = f'  <testcase classname="compare" name={quoteattr(printable(each.metric))}'
+        message = quoteattr(printable(each.reason))
+        if each.answer is Answer.WORSE or (strict and each.answer is Answer.UNDECIDED):
+            failed += 1
+            case += f'><failure type="{each.answer.value}" message={message}/></testcase>'
+        elif each.answer is Answer.UNDECIDED:
+            skipped += 1
+            case += f"><skipped message={message}/></testcase>"
+        else:
+            case += "/>"
+        cases.append(case)
     head = f'<testsuite name="ml-metrics compare" tests="{len(cases)}" failures="{failed}" skipped="{skipped}">'
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>", ""])
-
-
-def _case(each: Compared, *, strict: bool) -> str:
-    case = f'  <testcase classname="compare" name={quoteattr(printable(each.metric))}'
-    message = quoteattr(printable(each.reason))
-    if each.answer is Answer.WORSE or (strict and each.answer is Answer.UNDECIDED):
-        return f'{case}><failure type="{each.answer.value}" message={message}/></testcase>'
-    return f"{case}><skipped message={message}/></testcase>" if each.answer is Answer.UNDECIDED else f"{case}/>"
 
 
 def escaped(text: str) -> str:

@@ -10,18 +10,19 @@ A comparison is a plain record, its plan and its runs, so that it can go on wher
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.config.collection import known_about
+from ml_metrics.config.collection import MetricFacts, known_about
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.judge.compare.answer import compared
+from ml_metrics.judge.compare.answer import Compared, compared
 from ml_metrics.judge.compare.statistics import (
     FIRST,
     LEVEL,
+    Block,
     Found,
     Shift,
     arms_of,
@@ -31,21 +32,10 @@ from ml_metrics.judge.compare.statistics import (
     repeats_for,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ml_metrics.config.collection import MetricFacts
-    from ml_metrics.judge.compare.answer import Compared
-    from ml_metrics.judge.compare.statistics import Block
-
 BASE, CANDIDATE = "base", "candidate"
 ORDERS = ((BASE, CANDIDATE, CANDIDATE, BASE), (CANDIDATE, BASE, BASE, CANDIDATE))
-BLOCK = len(ORDERS[0])
+BLOCK = 4
 FEWEST_RUNS = FIRST * BLOCK
-LEAST_PLAN = FIRST + 1
-"""Blocks that are planned at the least: the first three estimate the noise badly."""
-MORE = 1.35
-"""The planned repeats as a multiple of those of a plan with a single look. The last of them are rarely needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +117,18 @@ def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
 def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricFacts]) -> list[Compared]:
     both = _metrics(plan, runs)
     decided = _decided(plan, runs, both)
-    wanted = plan.metrics or sorted({metric for run in runs for metric in run.values})
     whole = len(runs) // BLOCK
     seen = looks(_horizon(plan, runs, both)) if whole >= FIRST else {}
     last = [LEVEL, *(level for count, level in seen.items() if count <= whole)][-1]
     found = []
-    for metric in wanted:
+    for metric in plan.metrics or sorted({metric for run in runs for metric in run.values}):
         blocks, level, shift = _blocks(runs, metric), last, Found(Shift.UNDECIDED)
-        if metric not in both:
-            # an arm that never measured a metric has no missing values of it
-            blocks = [[_measured(part) for part in block] for block in blocks]
         if decision := decided.get(metric):
             blocks, level, shift = blocks[: decision.blocks], decision.level, decision.found
-        found.append(compared(metric, _flat(blocks), plan.effect, known_about(metric, facts), level=level, found=shift))
+        flat: list[Block] = _flat(blocks)
+        if metric not in both:  # an arm that never measured a metric has no missing values of it
+            flat = [tuple([value for value in arm if not math.isnan(value)] for arm in block) for block in flat]  # type: ignore[misc]
+        found.append(compared(metric, flat, plan.effect, known_about(metric, facts), level=level, found=shift))
     return found
 
 
@@ -150,7 +139,7 @@ def _metrics(plan: Plan, runs: Sequence[MeasuredRun]) -> list[str]:
 
 
 def _blocks(runs: Sequence[MeasuredRun], metric: str) -> list[list[Block]]:
-    """Return the values of each block, apart for each host: a difference between hosts is none of the versions."""
+    """The values of each block, apart for each host: a difference between hosts is none of the versions."""
     blocks = [runs[first : first + BLOCK] for first in range(0, len(runs), BLOCK)]
     return [[_values(block, metric, host) for host in dict.fromkeys(run.host for run in block)] for block in blocks]
 
@@ -163,33 +152,32 @@ def _values(block: Sequence[MeasuredRun], metric: str, host: str) -> Block:
     return base, candidate
 
 
-def _measured(block: Block) -> Block:
-    base, candidate = ([value for value in arm if not math.isnan(value)] for arm in block)
-    return base, candidate
-
-
 def _flat(blocks: Sequence[Sequence[Block]]) -> list[Block]:
     return [part for block in blocks for part in block]
 
 
 def _horizon(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> int:
-    """Return the blocks that the comparison takes at the most: what its noisiest metric asks for, within the budget."""
+    """The blocks that the comparison takes at the most: what its noisiest metric asks for, within the budget."""
     first = runs[:FEWEST_RUNS]
     wanted = (planned_blocks(_flat(_blocks(first, metric)), plan.effect) for metric in metrics)
     return min(plan.max_runs // BLOCK, max(wanted, default=0))
 
 
 def planned_blocks(first: Sequence[Block], effect: float) -> int:
-    """Return the blocks that a metric takes at the most, given its first blocks."""
+    """The blocks that a metric takes at the most, given its first blocks.
+
+    At least four: three estimate the noise badly. A third more than a plan with a single look, of which the last are
+    rarely needed.
+    """
     arms = arms_of(first)
     if not arms.ends or not arms.scale.in_percent:
-        return LEAST_PLAN
+        return FIRST + 1
     wanted = repeats_for(block_noise(arms), abs(arms.scale.shift(effect)))
-    return max(LEAST_PLAN, math.ceil(MORE * wanted * len(ORDERS) / BLOCK))
+    return max(FIRST + 1, math.ceil(1.35 * wanted / 2))
 
 
 def first_decision(blocks: Sequence[Sequence[Block]], effect: float, horizon: int) -> Decision | None:
-    """Return the blocks, the level and the finding of the first look that decides, or None.
+    """The blocks, the level and the finding of the first look that decides, or None.
 
     `blocks`: apart for each host in them; `horizon`: how many the comparison takes at the most.
     """
@@ -213,98 +201,75 @@ def _decided(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) ->
     return {metric: first_decision(_blocks(runs, metric), plan.effect, horizon) for metric in metrics}
 
 
-FEWEST_VALUES = 2 * BLOCK
-"""Fewer past values show little about the noise."""
+def expected(metric: str, past: Sequence[float], effect: float) -> tuple[int, float, str] | None:
+    """What past values, oldest first, say about a metric: the most runs that it takes, and why.
 
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The expected runs of a metric, from its past values."""
-
-    metric: str
-    values: int
-    runs: int
-    """The runs that a comparison takes at the most, if there were no budget."""
-    noise_percent: float
-
-
-def expected(metric: str, past: Sequence[float], effect: float) -> Expected | None:
-    """Return what past values, oldest first, say about a metric; None if they are too few, or around 0.
-
-    Neighbours form blocks as they will in the comparison, so that a level that changed long ago is no noise.
+    None if they are fewer than two blocks, or around 0. Neighbours form blocks as they will in the comparison, so that
+    a level that changed long ago is no noise.
     """
     finite = [value for value in past if math.isfinite(value)]
     blocks: list[Block] = [
         (finite[first : first + BLOCK : 2], finite[first + 1 : first + BLOCK : 2])
         for first in range(len(finite) % BLOCK, len(finite), BLOCK)
     ]
-    if len(finite) < FEWEST_VALUES:
-        return None
     arms = arms_of(blocks)
-    if not arms.scale.in_percent:
+    if len(finite) < 2 * BLOCK or not arms.scale.in_percent:
         return None
     noise = abs(arms.scale.percent(block_noise(arms)))
-    return Expected(metric, len(finite), BLOCK * planned_blocks(blocks, effect), noise)
+    why = f"the noise of {metric} is {noise:.2g} % in the last {len(finite)} runs"
+    return BLOCK * planned_blocks(blocks, effect), noise, why
 
 
 def expectation(plan: Plan, history: Mapping[str, Sequence[float]]) -> str:
-    """Return a sentence about the runs that a comparison takes. The noisiest metric sets their number."""
+    """A sentence about the runs that a comparison takes. The noisiest metric sets their number."""
     known = [one for metric, past in history.items() if (one := expected(metric, past, plan.effect))]
     budget = f"{plan.max_runs} runs at the most"
     if not known:
         return f"{FEWEST_RUNS} runs to begin with, which show how many it takes; {budget}"
-    noisiest = max(known, key=lambda one: one.runs)
-    why = f"the noise of {noisiest.metric} is {noisiest.noise_percent:.2g} % in the last {noisiest.values} runs"
-    if noisiest.runs <= plan.max_runs:
-        return f"{FEWEST_RUNS} to {noisiest.runs} runs for a change of {plan.effect:g} %: {why}"
-    seen = plan.effect * math.sqrt(noisiest.runs / plan.max_runs)
+    runs, _, why = max(known, key=lambda one: one[0])
+    if runs <= plan.max_runs:
+        return f"{FEWEST_RUNS} to {runs} runs for a change of {plan.effect:g} %: {why}"
+    seen = plan.effect * math.sqrt(runs / plan.max_runs)
     return (
-        f"{noisiest.runs:,} runs for a change of {plan.effect:g} %: {why}."
+        f"{runs:,} runs for a change of {plan.effect:g} %: {why}."
         f" The budget of {plan.max_runs} runs is enough for one of about {seen:.2g} %"
     )
 
 
-HOST_LEVEL = 0.01
-"""The share of comparisons on an unchanged host in which a change of the host may be reported."""
-LEAST_RUNS = 6
-"""Runs on each side of a change at the least."""
 BEFORE, AFTER = "before the host changed", "after the host changed"
-MOST_NAMED = 4
-WAYS = ({Shift.HIGHER}, {Shift.LOWER})
-"""Both arms went the same way."""
 
 
 def changed_at(runs: Sequence[MeasuredRun], seconds: Sequence[float], effect: float) -> tuple[int, float] | None:
-    """Return the run from which on loop and values differ by the effect or more, and the factor of the loop.
+    """The run from which on loop and values differ by the effect or more, and the factor of the loop.
 
-    `seconds`: the time of the loop before each run.
+    `seconds`: the time of the loop before each run. At least six runs are on each side. On an unchanged host, at most
+    one comparison in a hundred has such a run.
     """
-    places = range(LEAST_RUNS, len(seconds) - LEAST_RUNS + 1)
+    places = range(6, len(seconds) - 5)
     if not places:
         return None
     place = min(places, key=lambda place: _distances(seconds[:place]) + _distances(seconds[place:]))
     before, after = float(np.median(seconds[:place])), float(np.median(seconds[place:]))
-    found = decide(arms_of([(seconds[:place], seconds[place:])]), effect, HOST_LEVEL / len(places))
+    found = decide(arms_of([(seconds[:place], seconds[place:])]), effect, 0.01 / len(places))
     if found.shift not in {Shift.HIGHER, Shift.LOWER} or abs(after / before - 1) < effect / 100:
         return None
     # the host may have changed while the run before the change was measured
-    return (place, after / before) if _values_differ(runs[: place - 1], runs[place:], effect) else None
+    early, late = runs[: place - 1], runs[place:]
+    for metric in {metric for run in (*early, *late) for metric in run.values}:
+        base, candidate = (_way(early, late, arm, metric, effect) for arm in (BASE, CANDIDATE))
+        if base is not None and base is candidate:
+            return place, after / before
+    return None
 
 
 def _distances(seconds: Sequence[float]) -> float:
     return float(np.sum(np.abs(np.asarray(seconds) - np.median(seconds))))
 
 
-def _values_differ(before: Sequence[MeasuredRun], after: Sequence[MeasuredRun], effect: float) -> bool:
-    """Whether any metric went the same way in both arms, by the effect or more."""
-    metrics = {metric for run in (*before, *after) for metric in run.values}
-    return any({_way(before, after, arm, metric, effect) for arm in (BASE, CANDIDATE)} in WAYS for metric in metrics)
-
-
 def _way(
     before: Sequence[MeasuredRun], after: Sequence[MeasuredRun], arm: str, metric: str, effect: float
 ) -> Shift | None:
-    """Whether all later values of an arm are above, or below, all earlier ones; None if neither."""
+    """Whether all later values of an arm are above, or below, all earlier ones, by the effect; None if neither."""
     early, late = (
         [value for run in side if run.arm == arm and (value := run.values.get(metric)) is not None]
         for side in (before, after)
@@ -339,5 +304,5 @@ def notes_of_hosts(hosts: Sequence[str]) -> list[str]:
     if not changed:
         return []
     names = sorted({host for block in changed for host in block if host})
-    where = f"in {len(changed)} of {len(blocks)} blocks ({', '.join(names[:MOST_NAMED])})"
+    where = f"in {len(changed)} of {len(blocks)} blocks ({', '.join(names[:4])})"
     return [f"the host changed {where}: only runs on the same host are compared there"]

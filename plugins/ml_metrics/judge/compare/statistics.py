@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ml_metrics.judge.noise import (
     NOTICED_MEMORY,
@@ -22,23 +23,14 @@ from ml_metrics.judge.noise import (
     spread_of_distances,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Values = NDArray[np.float64]
+Ranks = NDArray[np.int64]
+Block = tuple[Sequence[float], Sequence[float]]
+"""The values of base and candidate in one block, each in the order of time."""
 
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.float64]
-    Ranks = NDArray[np.int64]
-    Block = tuple[Sequence[float], Sequence[float]]
-    """The values of base and candidate in one block, each in the order of time."""
-
-NEGLIGIBLE = 1e-9
-"""A level that is this small a share of the largest value counts as zero."""
-FEWEST_FOR_MEMORY, SHOWS_MEMORY, MOST_MEMORY = 14, 40, 0.95
+FEWEST_FOR_MEMORY, SHOWS_MEMORY = 14, 40
 """From so many values on, the interval allows for values that resemble the ones before if that is seen in them, and
-from so many on, it is. Up to this correlation."""
-CLEAR_SHARE = 0.75
-"""Values of both signs have a level in percent of which a change can be stated if this share of them has one sign."""
+from so many on, it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,24 +113,20 @@ class Scale:
 
 
 def arms_of(blocks: Sequence[Block]) -> Arms:
-    """Return the finite values of the blocks. A block without one of both arms shows no difference and is left out."""
+    """The finite values of the blocks. A block without one of both arms shows no difference and is left out."""
     finite = [tuple([value for value in arm if math.isfinite(value)] for arm in block) for block in blocks]
     whole = [(base, candidate) for base, candidate in finite if base and candidate]
     values = np.asarray([value for base, candidate in whole for value in (*base, *candidate)], dtype=np.float64)
     is_candidate = np.asarray([arm for block in whole for arm in (0, 1) for _ in block[arm]], dtype=bool)
     ends = tuple(np.cumsum([len(base) + len(candidate) for base, candidate in whole]).tolist())
     scale, scaled = _scaled(values, values[~is_candidate])
-    memory = _memory(scaled[~is_candidate], scaled[is_candidate]) if len(ends) == 1 else 0.0
+    memory = 0.0
+    if len(ends) == 1 and len(values) >= FEWEST_FOR_MEMORY:
+        base, candidate = ((arm - np.median(arm)).tolist() for arm in (scaled[~is_candidate], scaled[is_candidate]))
+        # between the arms, where no value is the one before of another, a value at the level says nothing
+        deviations = [*base, 0.0, *candidate]
+        memory = memory_of(deviations, spread_of_distances(sorted(map(abs, deviations))), most=0.95)
     return Arms(scaled, is_candidate, ends, scale, memory)
-
-
-def _memory(base: Values, candidate: Values) -> float:
-    """Too few values show nothing of it."""
-    if len(base) + len(candidate) < FEWEST_FOR_MEMORY:
-        return 0.0
-    # between the arms, where no value is the one before of another, a value at the level says nothing
-    deviations = [*(base - np.median(base)).tolist(), 0.0, *(candidate - np.median(candidate)).tolist()]
-    return memory_of(deviations, spread_of_distances(sorted(map(abs, deviations))), most=MOST_MEMORY)
 
 
 def _scaled(values: Values, base: Values) -> tuple[Scale, Values]:
@@ -148,7 +136,8 @@ def _scaled(values: Values, base: Values) -> tuple[Scale, Values]:
     largest = float(np.max(np.abs(values), initial=0.0)) or 1.0
     values, base = values / largest, base / largest
     level = abs(float(np.median(base))) if len(base) else 0.0
-    if not level or level < NEGLIGIBLE or max(np.mean(base > 0), np.mean(base < 0)) < CLEAR_SHARE:
+    # values of both signs have a level, in percent of which a change can be stated, if three in four have one sign
+    if not level or level < 1e-9 or max(np.mean(base > 0), np.mean(base < 0)) < 0.75:
         return Scale(0, largest, in_percent=False), values
     return Scale(0, largest * level), values / level
 
@@ -156,15 +145,12 @@ def _scaled(values: Values, base: Values) -> tuple[Scale, Values]:
 RUNS_PER_SQUARE = 24.0
 """Repeats in each arm that find a change as large as the noise in 90 of 100 comparisons: 2 * (1.96 + 1.28)^2 for
 means of normal noise, and more for ranks."""
-NORMAL_MEAN_DEVIATION = math.sqrt(2 / math.pi)
-CLIP = 4.0
-"""How many noises a distance counts at the most: one outlier is no reason for ten times the runs."""
 MOST_REPEATS = 1_000_000
 
 
 def noise_percent(arms: Arms) -> float | None:
     """The standard deviation of the values of one arm in percent of its level; None if it is unknown."""
-    if not arms.scale.in_percent or len(arms.values) <= 2:  # noqa: PLR2004  (a value in each arm)
+    if not arms.scale.in_percent or len(arms.values) <= 2:
         return None
     return abs(arms.scale.percent(arms.noise))
 
@@ -175,31 +161,31 @@ def block_noise(arms: Arms) -> float:
 
 
 def _noise(parts: Sequence[Values]) -> float:
-    """From the mean distance from the median of each part, which needs fewer values than a percentile."""
+    """From the mean distance from the median of each part, which needs fewer values than a percentile.
+
+    A distance counts four noises at the most: one outlier is no reason for ten times the runs.
+    """
     distances = np.concatenate([np.abs(part - np.median(part)) for part in parts])
-    most = CLIP / P50_OF_NORMAL * float(np.median(distances)) or np.inf
-    return float(np.sum(np.minimum(distances, most))) / max(1, len(distances) - len(parts)) / NORMAL_MEAN_DEVIATION
+    most = 4 / P50_OF_NORMAL * float(np.median(distances)) or np.inf
+    return float(np.sum(np.minimum(distances, most))) / max(1, len(distances) - len(parts)) * math.sqrt(math.pi / 2)
 
 
 def repeats_for(noise: float, effect: float) -> int:
-    """Return the repeats in each arm that show a change of the effect, given the noise in the same unit."""
+    """The repeats in each arm that show a change of the effect, given the noise in the same unit."""
     if noise >= effect * 1e6:
         return MOST_REPEATS
     return min(MOST_REPEATS, math.ceil(RUNS_PER_SQUARE * (noise / effect) ** 2))
 
 
 def needed_repeats(arms: Arms, effect: float) -> int:
-    """Return the repeats in each arm that show a change of the effect, in percent, one arm after the other."""
+    """The repeats in each arm that show a change of the effect, in percent, one arm after the other."""
     widening = math.sqrt((1 + arms.memory) / (1 - arms.memory))
     return repeats_for((noise_percent(arms) or 0.0) * widening, effect)
 
 
-EXACT_RUNS = 24
-"""With more runs in several blocks, sums of ranks are practically normal."""
 EXACT_STEPS = 4_000_000
-"""The same for a single block, as the steps that the exact distribution takes."""
-DIGITS = 10
-"""Digits after the point on the scale of the arms, where 0.01 is a change of 1 %."""
+"""The most steps that an exact distribution of a single block takes. Sums of more ranks are practically normal, as are
+those of more than 24 runs in several blocks."""
 
 
 def tail_probabilities(arms: Arms, shift: float) -> tuple[float, float]:
@@ -221,7 +207,7 @@ def hides_memory(arms: Arms) -> bool:
 
 
 def _aligned(arms: Arms, shift: float) -> Values:
-    """Return the values without the shift of the candidate, each block around its median."""
+    """The values without the shift of the candidate, each block around its median."""
     values: Values = arms.values - shift * arms.is_candidate
     size = arms.ends[0]
     if len(arms.ends) == 1:
@@ -233,8 +219,8 @@ def _aligned(arms: Arms, shift: float) -> Values:
 
 
 def _doubled_ranks(values: Values) -> Ranks:
-    """Return twice the rank of each value, so that the ranks of ties are whole numbers, too."""
-    values = np.round(values, DIGITS)  # a shift must not tell equal values apart
+    """Twice the rank of each value, so that the ranks of ties are whole numbers, too."""
+    values = np.round(values, 10)  # a shift must not tell equal values apart
     ordered = np.sort(values)
     first, last = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     ranks: Ranks = first + last + 1
@@ -244,7 +230,9 @@ def _doubled_ranks(values: Values) -> Ranks:
 def _tails(arms: Arms, ranks: Ranks) -> tuple[float, float]:
     total = int(ranks[arms.is_candidate].sum())
     blocks = [(ranks[first:end], int(arms.is_candidate[first:end].sum())) for first, end in pairwise((0, *arms.ends))]
-    if _is_exact(arms):
+    count, candidates = len(arms.values), int(arms.is_candidate.sum())
+    is_short = min(candidates, count - candidates) * count**3 <= EXACT_STEPS if len(blocks) == 1 else count <= 24
+    if is_short:
         least, shares = 0, np.ones(1)
         for block, chosen in blocks:
             lowest, one = _sums(tuple(sorted(block.tolist())), chosen)
@@ -259,17 +247,9 @@ def _tails(arms: Arms, ranks: Ranks) -> tuple[float, float]:
     return normal.cdf(2 * mean - total + 1), normal.cdf(total + 1)
 
 
-def _is_exact(arms: Arms) -> bool:
-    count = len(arms.values)
-    if len(arms.ends) > 1:
-        return count <= EXACT_RUNS
-    smaller = min(int(arms.is_candidate.sum()), int((~arms.is_candidate).sum()))
-    return smaller * count**3 <= EXACT_STEPS
-
-
 @lru_cache(maxsize=4096)
 def _sums(ranks: tuple[int, ...], chosen: int) -> tuple[int, Values]:
-    """Return the least sum of so many of the ranks, and the probability of each sum from it on."""
+    """The least sum of so many of the ranks, and the probability of each sum from it on."""
     if 2 * chosen > len(ranks):  # the sum of the others is what remains
         least, shares = _sums(ranks, len(ranks) - chosen)
         return sum(ranks) - least - (len(shares) - 1), shares[::-1]
@@ -284,34 +264,31 @@ def _sums(ranks: tuple[int, ...], chosen: int) -> tuple[int, Values]:
 
 
 LEVEL = 0.05
-FIRST_LEVEL = 0.01
-"""What the first look spends: enough for a change that is large compared with the noise, whatever the plan."""
-LOOKS = 8
-"""Looks at the most: more would cost level and save few runs."""
 FIRST = 3
 """Blocks before the first look: two blocks of four have 36 orders, too few for any level below 0.05."""
-GRID = 401
-WIDEST = 8.0
 
 
 @lru_cache(maxsize=256)
 def looks(horizon: int) -> dict[int, float]:
-    """Return the numbers of blocks at which is looked, each with its two-sided level."""
-    places = sorted({FIRST, *(max(FIRST, math.ceil(horizon * look / LOOKS)) for look in range(1, LOOKS + 1))})
+    """The numbers of blocks at which is looked, each with its two-sided level. More looks would save few runs."""
+    places = sorted({FIRST, *(max(FIRST, math.ceil(horizon * look / 8)) for look in range(1, 9))})
     return dict(zip(places, _levels([place / places[-1] for place in places]), strict=True))
 
 
 def _levels(shares: list[float]) -> list[float]:
     levels: list[float] = []
+    first = shares[0]
+    # the first look: enough for a change that is large compared with the noise, whatever the plan
+    start = max(0.01, LEVEL * first)
     grid, density = np.zeros(1), np.ones(1)
     before, spent = 0.0, 0.0
     for share in shares:
         deviation = math.sqrt(share - before)
-        target = _spent(share, shares[0]) - spent
+        target = start + (LEVEL - start) * ((share - first) / (1 - first) if first < 1 else 1.0) - spent
         bound = _bound(grid, density, deviation, target)
         levels.append(2 * NormalDist().cdf(-bound / math.sqrt(share)))
         spent += target
-        following = np.linspace(-bound, bound, GRID)
+        following = np.linspace(-bound, bound, 401)
         step = following[1] - following[0]
         steps = np.exp(-(((following[:, None] - grid) / deviation) ** 2) / 2) / (deviation * math.sqrt(2 * math.pi))
         density = steps @ density * step
@@ -320,15 +297,8 @@ def _levels(shares: list[float]) -> list[float]:
     return levels
 
 
-def _spent(share: float, first: float) -> float:
-    if first == 1:
-        return LEVEL
-    start = max(FIRST_LEVEL, LEVEL * first)
-    return start + (LEVEL - start) * (share - first) / (1 - first)
-
-
 def _bound(grid: Values, density: Values, deviation: float, target: float) -> float:
-    """Return the bound that the motion crosses on either side with a probability."""
+    """The bound that the motion crosses on either side with a probability."""
     places = list(zip(grid.tolist(), density.tolist(), strict=True))
     width = deviation * math.sqrt(2)
 
@@ -336,10 +306,9 @@ def _bound(grid: Values, density: Values, deviation: float, target: float) -> fl
         crossing: float = sum(weight * math.erfc((bound - place) / width) for place, weight in places)
         return crossing <= target
 
-    return sum(border(0.0, WIDEST, is_rarer, 50)) / 2
+    return sum(border(0.0, 8.0, is_rarer, 50)) / 2
 
 
-HALVINGS = 32
 MOST_PAIRED = 1_000
 
 
@@ -362,7 +331,7 @@ class Found:
 
 
 def decide(arms: Arms, effect: float, level: float) -> Found:
-    """Return what the values show.
+    """What the values show.
 
     An interval of the confidence 1 - `level` decides, without being computed: a shift that it excludes has a
     probability below `level` on one of both sides. `effect`: the smallest change that matters, in percent.
@@ -379,7 +348,7 @@ def decide(arms: Arms, effect: float, level: float) -> Found:
 
 
 def interval(arms: Arms, level: float) -> tuple[float, float, float] | None:
-    """Return the shift and the ends of its interval on the scale of the arms; None if the arms are too few for one."""
+    """The shift and the ends of its interval on the scale of the arms; None if the arms are too few for one."""
     if not arms.ends:
         return None
     middle, reach = arms.middle, float(np.ptp(arms.values))
@@ -392,12 +361,12 @@ def interval(arms: Arms, level: float) -> tuple[float, float, float] | None:
     for way in (-1, 1):
         if not is_excluded(middle + way * far):
             return None
-        ends.append(border(middle, middle + way * far, is_excluded, HALVINGS)[0])
+        ends.append(border(middle, middle + way * far, is_excluded, 32)[0])
     return middle, ends[0], ends[1]
 
 
 def _within(arms: Arms, effect: float) -> float:
-    """Return twice the greater of the probabilities of the values if the change were the effect up, or down."""
+    """Twice the greater of the probabilities of the values if the change were the effect up, or down."""
     if not arms.scale.in_percent:
         # a metric that is always 0, from which any other value differs
         return 1.0 if np.ptp(arms.values) else 2 * tail_probabilities(arms, 1.0)[1]
@@ -408,7 +377,7 @@ def _within(arms: Arms, effect: float) -> float:
 
 
 def _thinned(values: Values) -> Values:
-    """Return the values, or as many of their quantiles as can be paired with as many others."""
+    """The values, or as many of their quantiles as can be paired with as many others."""
     if len(values) <= MOST_PAIRED:
         return values
     thinned: Values = np.quantile(values, (np.arange(MOST_PAIRED) + 0.5) / MOST_PAIRED)

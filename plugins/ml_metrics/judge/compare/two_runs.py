@@ -9,32 +9,23 @@ taken to be heavy.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.core.kinds import Kind
 from ml_metrics.core.units import quantity
-from ml_metrics.judge.certainty import independent_runs, tail_rate
 from ml_metrics.judge.compare.answer import SHOWN_CERTAINTY, Answer, Arm, Compared, answer_of
-from ml_metrics.judge.compare.statistics import Shift
-from ml_metrics.judge.noise import border
+from ml_metrics.judge.compare.statistics import Shift, Values
+from ml_metrics.judge.noise import border, independent_runs, tail_rate
 from ml_metrics.judge.shape import at_one_level
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ml_metrics.core.kinds import Kind
-    from ml_metrics.judge.compare.statistics import Values
 
 FEWEST_RUNS = 10
 """The noise of fewer earlier runs is unknown."""
 MOST_RUNS = 100
 LEVEL = 0.01
 """The share of pairs of equal runs that may be said to differ."""
-POSSIBLE = 0.1
-"""From this share on, a difference means nothing."""
-HALVINGS = 60
 
 
 class PairNoise:
@@ -51,27 +42,24 @@ class PairNoise:
         """Those at the newest level, and before it those whose level could be removed."""
         first, second = np.triu_indices(self.runs, 1)
         self._distances: Values = np.sort(np.abs(used[first] - used[second])) if len(first) else np.zeros(1)
-
-    @property
-    def widest(self) -> float:
-        return float(self._distances[-1]) * self._scale
+        self.widest = float(self._distances[-1]) * self._scale
 
     def rate(self, distance: float) -> float:
-        """Return the share of pairs of equal runs that differ by a distance or more."""
+        """The share of pairs of equal runs that differ by a distance or more."""
         return self._rate(distance / self._scale)
 
     @property
     def margin(self) -> float:
         """The distance that all but the share `LEVEL` of pairs stay below; infinite if constant values hide it."""
-        widest = float(self._distances[-1])
-        if self._rate(widest * 1e6) > LEVEL:
+        most = float(self._distances[-1]) * 1e6
+        if self._rate(most) > LEVEL:
             return math.inf
-        return border(0.0, widest * 1e6, lambda distance: self._rate(distance) <= LEVEL, HALVINGS)[1] * self._scale
+        return border(0.0, most, lambda distance: self._rate(distance) <= LEVEL, 60)[1] * self._scale
 
-    def _rate(self, distance: float) -> float:
+    def _rate(self, scaled: float) -> float:
         count = len(self._distances)
-        as_wide = count - int(np.searchsorted(self._distances, distance))
-        return tail_rate(as_wide / count, self._independent, distance, float(self._distances[-1]), self.runs)
+        as_wide = count - int(np.searchsorted(self._distances, scaled))
+        return tail_rate(as_wide / count, self._independent, scaled, float(self._distances[-1]), self.runs)
 
 
 def compared_runs(
@@ -125,5 +113,5 @@ def _reason(noise: PairNoise, rate: float, margin: float, unit: str) -> str:
     of = f"the noise of the {noise.runs} runs before both"
     if rate <= LEVEL:
         return f"outside {of}: 99 % of equal runs differ by less than {quantity(margin, unit)}"
-    where = "within" if rate > POSSIBLE else "not clearly outside"
+    where = "within" if rate > 0.1 else "not clearly outside"
     return f"{where} {of}: {rate:.0%} of equal runs differ as much".replace("%", " %")

@@ -1,7 +1,6 @@
-"""Choose conditions by the history of a test. For each metric, print its noise; the smallest change that each rule
-finds within 7 runs if it has as few false alarms as `change_point`, at most one in 1,000 runs, measured on runs that
-are simulated from the metric's own noise; its verdicts about the past; and a condition: `change_point`, unless another
-rule finds clearly smaller changes.
+"""Choose conditions by the history of a test. For each metric, print its noise; a condition that has at most one false
+alarm in 1,000 runs; the smallest change that it finds within 7 runs, measured on runs that are simulated from the
+metric's own noise; and its verdicts about the past.
 
 The direction is the one of the condition in the test file, or --comparison. Without either, a change in both directions
 counts (`within`).

@@ -11,7 +11,7 @@ from ml_metrics.core.model import Metric, TagCurve
 from ml_metrics.measure import Collected
 from ml_metrics.ui import cli
 from ml_metrics.warehouse import open_warehouse, run_record
-from unit.judge.curves.training import curve, losses
+from unit.judge.training import curve, losses
 from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST, run_of, workload
 

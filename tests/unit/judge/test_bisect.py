@@ -1,4 +1,4 @@
-"""The search run by run: right pairs, candidates that cannot be measured, and answers that there is nothing."""
+"""The search for the candidate from which on a metric has another level."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from ml_metrics import ConfigError
 from ml_metrics.judge import Probe, State
-from ml_metrics.judge.bisect import Found, Search, next_probe
+from ml_metrics.judge.bisect import (
+    Found,
+    Search,
+    bits_of_a_run,
+    change_in_noises,
+    expectation,
+    next_probe,
+)
 
 Measure = Callable[[int], Probe]
 
@@ -81,12 +88,6 @@ def test_a_change_outside_of_the_candidates() -> None:
     assert "is as bad as the others" in played(search, noisy(0, 5, 7))[0].reason
 
 
-def test_without_a_history_the_ends_are_measured_first() -> None:
-    found, probes = played(Search(names(100), 64), noisy(42, 6, 8))
-    assert (found.good, found.bad) == ("c41", "c42")
-    assert {probe.candidate for probe in probes[:12]} == {0, 99}
-
-
 def test_candidates_that_do_not_build_are_named() -> None:
     measure = noisy(50, 6, 9)
     broken = {48, 49, 50, 51}
@@ -116,15 +117,6 @@ def test_an_end_that_cannot_be_measured() -> None:
 def test_nothing_can_be_measured() -> None:
     found, _ = played(Search(names(3), 40, *history(9, 1)), lambda place: Probe(place, None, State.UNTESTABLE))
     assert found.reason == "no candidate can be measured"
-
-
-def test_an_outlier_does_not_decide() -> None:
-    measure, count = noisy(50, 4, 11), iter(range(1000))
-    found, _ = played(
-        Search(names(100), 64, *history(4, 11)),
-        lambda place: Probe(place, 1e6) if next(count) == 2 else measure(place),
-    )
-    assert (found.good, found.bad) == ("c49", "c50")
 
 
 def with_spikes(change: int, effect: float, seed: int) -> Measure:
@@ -181,11 +173,6 @@ def test_neither_unit_nor_sign_nor_order_matters(change: int, seed: int, unit: f
         assert (mirrored.good, mirrored.bad) == (found.good, found.bad)
 
 
-def test_two_candidates() -> None:
-    found, _ = played(Search(names(2), 40), noisy(1, 9, 12))
-    assert (found.good, found.bad) == ("c0", "c1")
-
-
 def test_a_spent_budget_names_the_likeliest_place() -> None:
     found, probes = played(Search(names(1024), 6, *history(5, 13)), noisy(500, 5, 13))
     assert (found.is_found, len(probes)) == (False, 6)
@@ -213,3 +200,24 @@ def test_it_goes_on_wherever_it_was_interrupted() -> None:
     for count in range(len(probes)):
         assert next_probe(search, probes[:count]) == probes[count].candidate
     assert next_probe(search, probes) == found
+
+
+NAMES = tuple(f"c{place}" for place in range(1024))
+
+
+@pytest.mark.parametrize(("change", "bits"), [(2.0, 0.486), (1.0, 0.161), (40.0, 1.0), (0.0, 0.0)])
+def test_what_a_run_tells(change: float, bits: float) -> None:
+    """The capacity of a channel with two inputs and normal noise."""
+    assert bits_of_a_run(change) == pytest.approx(bits, abs=0.002)
+
+
+def test_what_is_said_with_and_without_values() -> None:
+    good, bad = tuple(100.0 + place % 5 for place in range(20)), tuple(104.0 + place % 5 for place in range(20))
+    known = Search(NAMES, 64, good, bad)
+    assert change_in_noises(known) == pytest.approx(2.6, abs=0.4)
+    assert expectation(known).startswith("about ")
+    assert "a change far larger than the noise" in expectation(Search(NAMES, 64, (1.0,) * 9, (2.0,) * 9))
+    assert expectation(Search(NAMES, 64)) == (
+        "12 runs or more of both ends, and about 23 for 1,024 candidates if the change is 2 times the noise;"
+        " at most 64 runs"
+    )

@@ -1,18 +1,33 @@
-"""A comparison run by run: what it asks for, when it ends, and what it says then."""
+"""How many runs a comparison takes, in which order, on which hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
 from ml_metrics import ConfigError
 from ml_metrics.config.collection import Better, MetricFacts
-from ml_metrics.judge.compare import BASE, CANDIDATE, Answer, Compared, MeasuredRun, Plan, Step, answers, next_step
-from ml_metrics.judge.compare.plan import FEWEST_RUNS, decision_on
+from ml_metrics.judge.compare import (
+    BASE,
+    CANDIDATE,
+    Answer,
+    Compared,
+    MeasuredRun,
+    Plan,
+    Step,
+    answers,
+    changed_at,
+    expectation,
+    next_step,
+    notes_of_hosts,
+)
+from ml_metrics.judge.compare.plan import FEWEST_RUNS, decision_on, expected
 
 FACTS = {"m": MetricFacts(better=Better.LOWER), "n": MetricFacts(better=Better.HIGHER)}
+
+
 Measure = Callable[[str, int], dict[str, float]]
 
 
@@ -108,11 +123,6 @@ def test_a_metric_of_one_arm_stays_undecided() -> None:
     assert found["n"].answer is Answer.UNDECIDED
 
 
-def test_metrics_with_nothing_in_common() -> None:
-    runs, step = played(Plan(2.0, 100), lambda arm, _: {arm: 1.0})
-    assert (len(runs), step.reason) == (4, "no metric was measured in both arms")
-
-
 def test_an_early_decision_stays() -> None:
     """A metric that was decided by a look keeps that answer, whatever the runs for other metrics show later."""
     quiet, loud = noise(7, change=20, percent=0.2), noise(8, percent=3)
@@ -145,3 +155,104 @@ def test_the_promised_effect_is_found() -> None:
     found = [by_name(plan, played(plan, noise(seed, change=2))[0])["m"].answer for seed in range(300, 360)]
     assert found.count(Answer.WORSE) >= 51
     assert Answer.BETTER not in found
+
+
+NOISE = np.random.default_rng(1).normal(size=50)
+
+
+def test_the_noise_of_past_runs_sets_the_number() -> None:
+    quiet, loud = (expected("m", (100 + percent * NOISE).tolist(), 2.0) for percent in (0.5, 4.0))
+    assert quiet is not None
+    assert loud is not None
+    assert quiet[:2] == (16, pytest.approx(0.5, rel=0.3))
+    assert loud[0] > 150
+
+
+def test_a_level_that_changed_long_ago_is_no_noise() -> None:
+    steady, shifted = 100 + 0.5 * NOISE, 100 + 0.5 * NOISE
+    shifted[:26] += 30
+    found = [expected("m", values.tolist(), 2.0) for values in (steady, shifted)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[1][0] == found[0][0]
+
+
+@pytest.mark.parametrize("past", [[], [1.0] * 7, [float("nan")] * 20, [1.0, -1.0, -1.0, 1.0] * 5])
+def test_what_says_nothing(past: list[float]) -> None:
+    assert expected("m", past, 2.0) is None
+    assert expectation(Plan(2.0, 60), {"m": past}).startswith("12 runs to begin with")
+
+
+def test_a_budget_that_is_too_small_is_stated() -> None:
+    said = expectation(Plan(1.0, 60), {"m": (100 + 2 * NOISE).tolist(), "n": [1.0] * 20})
+    assert "runs for a change of 1 %: the noise of m is" in said
+    assert "The budget of 60 runs is enough for one of about" in said
+
+
+def runs_of(values: Sequence[float], versions: float = 1.0, blocks: int = 6) -> list[MeasuredRun]:
+    """Runs of a plan whose values are those of the host, times a factor for the candidate."""
+    plan = Plan(2.0, 60)
+    order = [arm for block in range(blocks) for arm in plan.order(block)]
+    return [
+        MeasuredRun(arm, {"m": value * (versions if arm == CANDIDATE else 1.0)})
+        for arm, value in zip(order, values, strict=False)
+    ]
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.3])
+def test_a_loop_that_drifts_alone_is_no_change(share: float) -> None:
+    """The times of a loop are not those of a metric: neighbours and clocks move them by more than what matters."""
+    random = np.random.default_rng(5)
+    for place in range(6, 19):
+        seconds = 0.001 * (1 + 0.005 * random.normal(size=24))
+        seconds[place:] *= 1 + share
+        values = 1 + 0.01 * random.normal(size=24)
+        assert changed_at(runs_of(values, 1.3), seconds.tolist(), 2.0) is None
+
+
+@pytest.mark.parametrize("versions", [1.0, 1.02, 1.5])
+@pytest.mark.parametrize("factor", [0.7, 1.1, 1.3])
+def test_a_changed_host_is_found_where_it_changed(factor: float, versions: float) -> None:
+    random = np.random.default_rng(4)
+    seconds, values = 1 + 0.01 * random.normal(size=(2, 24))
+    seconds[9:] *= factor
+    values[8:] *= factor  # from the run on before which the loop was still as fast as ever
+    found = changed_at(runs_of(values, versions), seconds.tolist(), 2.0)
+    assert found is not None
+    assert (found[0], found[1]) == (9, pytest.approx(factor, rel=0.02))
+    assert changed_at(runs_of(values, versions), seconds.tolist(), 40.0) is None, "smaller than what matters"
+    assert changed_at(runs_of(values[:11]), seconds[:11].tolist(), 2.0) is None, "too few runs"
+
+
+def test_a_metric_that_moves_less_than_what_matters_is_no_reason_to_cut_a_block() -> None:
+    seconds, values = np.ones(24), np.ones(24)
+    seconds[9:], values[9:] = 1.3, 1.01
+    assert changed_at(runs_of(values), seconds.tolist(), 2.0) is None
+    values[9:] = 1.03
+    assert changed_at(runs_of(values), seconds.tolist(), 2.0) == (9, 1.3)
+
+
+def test_versions_that_move_apart_are_no_change_of_the_host() -> None:
+    seconds = np.ones(24)
+    seconds[9:] = 1.3
+    runs = runs_of(np.ones(24))
+    apart_ = [
+        MeasuredRun(run.arm, {"m": 1.0 if number < 9 else 1.3 if run.arm == BASE else 0.7})
+        for number, run in enumerate(runs)
+    ]
+    assert changed_at(apart_, seconds.tolist(), 2.0) is None
+    broken = [run if number < 9 else MeasuredRun(run.arm) for number, run in enumerate(runs)]
+    assert changed_at(broken, seconds.tolist(), 2.0) is None
+
+
+def test_arms_on_nodes_of_their_own_decide_nothing() -> None:
+    """The slow node ran the candidate in each block: nothing tells the version from the node."""
+    plan = Plan(2.0, 60)
+    order = [arm for block in range(4) for arm in plan.order(block)]
+    runs = [MeasuredRun(arm, {"m": 1.0 + 0.1 * (arm == CANDIDATE)}, f"node of the {arm}") for arm in order]
+    (found,) = answers(plan, runs, {})
+    assert (found.answer, found.interval) == (Answer.UNDECIDED, None)
+    assert (
+        found.reason == "base and candidate never ran on the same host, so that versions and hosts cannot be told apart"
+    )
+    assert "in 4 of 4 blocks" in notes_of_hosts([run.host for run in runs])[0]

@@ -1,14 +1,121 @@
-"""What is said of the noise of a metric: its shape, size and memory, in one line."""
+"""The description of noise: the right family for most seeds, robust, in one line, over the full range of floats."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from random import Random
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ml_metrics.judge.shape import Kind, Noise, noise_of
 from unit.judge.cases import noisy
+
+RUNS, SEEDS = 365, range(20)
+
+
+def made(family: str, seed: int, runs: int = RUNS) -> list[float]:
+    """Return runs around 100 with a deviation of about 2."""
+    return [100 + 2 * float(each) for each in _unit(family, np.random.default_rng([seed, 7]), runs)]
+
+
+def _unit(family: str, random: np.random.Generator, runs: int) -> np.ndarray:
+    normal = random.normal(size=runs)
+    if family == "heavy":
+        return random.standard_t(3, size=runs) / math.sqrt(3)
+    if family == "memory":
+        found = np.zeros(runs)
+        for place in range(1, runs):
+            found[place] = 0.5 * found[place - 1] + normal[place] * math.sqrt(0.75)
+        return found
+    if family == "modes":
+        return normal * 0.4 + (random.random(runs) < random.choice([0.15, 0.3, 0.5])) * 2.2
+    if family == "quantised":
+        step = random.choice([0.7, 1.5, 3])
+        return np.round(normal / step) * step
+    if family == "seasons":
+        return 0.8 * normal + 0.85 * np.sin(2 * np.pi * np.arange(runs) / 7)
+    return random.exponential(size=runs) - 1 if family == "skew" else normal
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("normal", Kind.NORMAL),
+        ("heavy", Kind.HEAVY_TAILED),
+        ("memory", Kind.NORMAL),
+        ("modes", Kind.MODES),
+        ("quantised", Kind.QUANTISED),
+        ("seasons", Kind.SEASONAL),
+        ("skew", Kind.SKEWED),
+    ],
+)
+def test_the_family_is_named_for_most_seeds(family: str, kind: Kind) -> None:
+    found = Counter(noise_of(made(family, seed)).kind for seed in SEEDS)
+    assert found[kind] >= 0.85 * len(SEEDS), found
+
+
+def test_memory_is_named_where_there_is_some() -> None:
+    remembered = Counter(noise_of(made("memory", seed)).memory_words for seed in SEEDS)
+    assert remembered["independent runs"] == 0
+    assert remembered["much memory"] >= 0.8 * len(SEEDS)
+    for family in ("normal", "heavy", "modes", "quantised", "skew"):
+        words = Counter(noise_of(made(family, seed)).memory_words for seed in SEEDS)
+        assert words["independent runs"] >= 0.9 * len(SEEDS), family
+
+
+def test_the_size_is_robust_and_belongs_to_one_level() -> None:
+    values = made("normal", 1)
+    plain = noise_of(values)
+    assert plain.spread == pytest.approx(2, rel=0.2)
+    assert plain.since == 0
+    assert plain.runs == RUNS
+    values[10], values[11], values[300] = 1e6, 1e6, -1e6
+    assert noise_of(values).spread == pytest.approx(plain.spread, rel=0.05)
+    moved = noise_of([*made("normal", 1, 200), *(value * 1.5 for value in made("normal", 2, 100))])
+    assert moved.since == pytest.approx(200, abs=2)
+    assert moved.runs == pytest.approx(100, abs=2)
+    assert moved.level == pytest.approx(150, abs=2)
+
+
+@given(
+    st.lists(
+        st.floats(allow_nan=False, allow_infinity=False)
+        | st.sampled_from([0.0, 1e308, -1e308, 1e-308, 5e-324, 1.7976931348623157e308, 1.0]),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_any_finite_series_is_described_with_finite_numbers(values: list[float]) -> None:
+    check(noise_of(values))
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.floats(-300, 300),
+    st.sampled_from(["normal", "modes", "quantised", "seasons", "heavy"]),
+    st.booleans(),
+)
+def test_the_description_does_not_depend_on_the_unit(seed: int, power: float, family: str, negative: bool) -> None:
+    values = made(family, seed, 80)
+    factor = 2.0 ** round(power) * (-1 if negative else 1)
+    plain, scaled = noise_of(values), noise_of([value * factor for value in values])
+    check(scaled)
+    assert (scaled.runs, scaled.since) == (plain.runs, plain.since)
+    assert scaled.spread == pytest.approx(plain.spread * abs(factor), rel=1e-6)
+    assert scaled.memory == pytest.approx(plain.memory, abs=1e-6)
+
+
+def check(noise: Noise) -> None:
+    assert math.isfinite(noise.level)
+    assert math.isfinite(noise.spread)
+    assert noise.spread >= 0
+    assert -1 <= noise.memory <= 1
+    assert noise.text
+    assert noise.runs >= 1
 
 
 def remembering(runs: int, memory: float) -> list[float]:
