@@ -339,11 +339,10 @@ class HostLogs:
             shown = True
         return shown
 
-    def show_rest(self, pods: Iterable[dict[str, Any]]) -> None:
-        """Write what is left of the log of a single pod to the task log, as long as lines come."""
-        self.follow(pods)
-        self._ended[0].set()
-        deadline = time.monotonic() + LAST_LINES_TIMEOUT_SECONDS
+    def show_rest(self, pod: dict[str, Any]) -> None:
+        """Write the log of a single pod to the task log: up to now, or to its end if it has one, as long as lines come."""
+        self.follow([pod])
+        deadline = time.monotonic() + (LAST_LINES_TIMEOUT_SECONDS if self._ended[0].is_set() else 0.0)
         while self._threads and self._threads[0].is_alive() and time.monotonic() < deadline:
             if self.log_for(1.0):
                 deadline = time.monotonic() + LAST_LINES_TIMEOUT_SECONDS

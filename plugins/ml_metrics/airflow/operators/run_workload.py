@@ -595,7 +595,7 @@ class RunWorkload(KubernetesPodOperator):
         if self.is_single:
             (pod,) = hosts.pods
             if self._logs:
-                self._logs.show_rest(hosts.pods)
+                self._logs.show_rest(pod)
             named = [(str(pod["metadata"]["name"]), log) for log in logs_of(pod, attempt)]
             return save_logs(folder, named, self.open_tail, self.hidden)
         whole = set(self._logs.save(folder, attempt, hosts.pods)) if self._logs else set()

@@ -316,3 +316,20 @@ def test_lines_that_come_faster_than_they_are_logged_are_counted_and_saved(
         "7 lines came faster than they can be logged: they are in the saved log only",
     ]
     assert files(tmp_path, paths) == {"attempt-1-host-0.log": "".join(f"line {number}\n" for number in range(10, 20))}
+
+
+def test_the_log_of_a_pod_that_is_removed_while_it_runs_is_shown_up_to_now() -> None:
+    """Its task is being ended, and has seconds until it is killed."""
+    over, logged = threading.Event(), list[str]()
+
+    def endless(_: str) -> Iterator[bytes]:
+        for number in range(10**9):
+            yield f"2026-01-02T03:04:05.{number:09}Z line\n".encode()
+            over.wait(0.01)
+
+    with HostLogs(endless, logged.append, hosts=0) as logs:
+        logs.follow([pod(0)])
+        assert logs.log_for(0.2)
+        logs.show_rest(pod(0))
+    over.set()
+    assert set(logged) == {"line"}
