@@ -34,7 +34,6 @@ def passed_asset(test: str) -> Asset:
 
 
 def passed_alias(test: str) -> AssetAlias:
-    """Return the outlet of the gate of a test."""
     return AssetAlias(name=f"{ASSET}{test}")
 
 

@@ -16,7 +16,7 @@ import warnings
 from airflow.__main__ import main as airflow
 from airflow.sdk.exceptions import AirflowException
 
-from ml_metrics.airflow.private import DagModel, DagRun, DagRunTriggeredByType, get_airflow_health, trigger_dag
+from ml_metrics.airflow.versions import DagModel, DagRun, DagRunTriggeredByType, get_airflow_health, trigger_dag
 
 PAUSE_SECONDS = 1.0
 MOST_SECONDS = 180.0

@@ -135,7 +135,6 @@ def send_heartbeat() -> str:
 
 
 def watch_tests() -> str:
-    """Report test files, DAGs and schedules that broke or work again. A task calls this."""
     get_dag: Any = _context()["ti"].get_dag
     return str(watch_all(get_dag, versions.conf.get("core", "dags_folder", fallback="")))
 
@@ -330,7 +329,6 @@ def watch_all(get_dag: Callable[[str], Any] | None, dags_folder: str) -> alerts.
 
 
 def diagnose_here() -> str:
-    """Log every check of this installation. The task fails if a check does."""
     from ml_metrics.airflow.doctor import diagnose
 
     found = []

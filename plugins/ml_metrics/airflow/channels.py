@@ -80,7 +80,6 @@ def outbox_of(settings: Settings) -> Channel:
 
 
 def channel_of(name: str, settings: Settings, outbox: Channel) -> Channel:
-    """Return the channel with a name from the settings: `kind` or `kind:connection`."""
     kind, _, conn_id = name.partition(":")
     if kind == "outbox":
         return outbox

@@ -54,7 +54,6 @@ class NodePool:
 
 
 def node_pools(nodes: Iterable[dict[str, Any]]) -> list[NodePool]:
-    """Return the pools of nodes, which are in the shape of Kubernetes' API."""
     found: dict[NodePool, list[bool]] = defaultdict(list)
     for node in nodes:
         labels = _mapping(_mapping(node, "metadata"), "labels")
@@ -297,7 +296,7 @@ class _Asking:
 
 def _reason(error: BaseException) -> str:
     """Return the first line of an error, without headers and bodies, and without the secrets of connections."""
-    from ml_metrics.airflow.private import redact
+    from ml_metrics.airflow.versions import redact
 
     if isinstance(error, ApiException):
         refused = "the credentials are not accepted: " if error.status == UNAUTHORIZED else ""

@@ -89,7 +89,6 @@ def _no_connection(settings: Settings, where: str) -> str:
 
 
 def uses_local_cluster(settings: Settings) -> bool:
-    """Return whether tests that name no cluster run on the local one."""
     match settings.cluster:
         case "local" | "kubernetes":
             return settings.cluster == "local"

@@ -28,8 +28,7 @@ from ml_metrics.airflow.operators.tasks import (
     MeasureGoodput,
     SearchCause,
 )
-from ml_metrics.airflow.private import DeadlineAlert, DeadlineReference, ParamsDict
-from ml_metrics.airflow.versions import AsyncCallback, deadline_interval
+from ml_metrics.airflow.versions import AsyncCallback, DeadlineAlert, DeadlineReference, ParamsDict, deadline_interval
 from ml_metrics.config.clusters import pool_of
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.definition import MAX_PRIORITY, longest_run
@@ -199,7 +198,6 @@ def _unregistered_on_error(dag: DAG) -> Iterator[None]:
 
 
 def deadline_of(test: TestDefinition) -> DeadlineAlert:
-    """Return the alert for a run that is not finished after the maximum time of all attempts, or that never started."""
     quiet_until = str(test.quarantine.until) if test.quarantine else ""
     about = {"test": test.name, "owner": test.owner, "emails": list(test.emails), "quiet_until": quiet_until}
     interval = deadline_interval(longest_run(test) + DEADLINE_SLACK)
@@ -213,12 +211,10 @@ def _configured_pools() -> tuple[str, ...]:
 
 @cache
 def _settings() -> Settings:
-    """Return the settings, which are read once per process and not for each test."""
     return Settings.load()
 
 
 def parameters(test: TestDefinition) -> dict[str, Param]:
-    """Return the fields of the trigger form: the parameters of the test, and the overrides of any run."""
     own = {name: Param(one.default, **one.schema_keywords()) for name, one in test.params.items()}
     allowed = allowed_by_hand(test.by_hand, _settings().by_hand)
     return {**{name: Param(None, **schema) for name, schema in RUN_OVERRIDES.items() if name in allowed}, **own}
@@ -237,7 +233,6 @@ def documentation(test: TestDefinition) -> str:
 
 
 def placeholder(dag_id: str, problems: Sequence[Problem], root: str, reading_time: ReadingTime | None = None) -> DAG:
-    """Return the DAG that takes the place of a test, whatever its problems contain."""
     try:
         contact = contact_in(Path(problems[0].file), Path(root), reading_time)
         return invalid_test(dag_id, problems, contact)
@@ -247,7 +242,6 @@ def placeholder(dag_id: str, problems: Sequence[Problem], root: str, reading_tim
 
 
 def invalid_test(dag_id: str, problems: Sequence[Problem], contact: Contact) -> DAG:
-    """Return the DAG of an invalid test, which shows its problems and has the owner that its file names."""
     lines = tuple(dict.fromkeys(_shown(problem) for problem in problems[:MAX_PROBLEMS]))
     spans = ["- `" + " ".join(line.split()).replace("`", "'") + "`" for line in lines]
     with DAG(

@@ -74,7 +74,7 @@ def _asked(name: str, ask: Callable[[], str]) -> Check:
     except MlMetricsError as error:
         return Check(name, ok=False, message=_one_line(str(error)))
     except BaseException as error:  # noqa: BLE001  (of Airflow, its providers and clients: it must not end the others)
-        from ml_metrics.airflow.private import redact
+        from ml_metrics.airflow.versions import redact
 
         return Check(name, ok=False, message=_one_line(f"{type(error).__name__}: {redact(str(error))}"))
 
@@ -87,7 +87,6 @@ ENDS = ("_cmd", "_secret")
 
 
 def settings_are_valid(settings: Settings) -> str:
-    """Return how many settings are not the default. Raises ConfigError for unknown names and wrong values."""
     known = {field.name: field.default for field in fields(Settings)}
     prefix = f"AIRFLOW__{SETTINGS}__".upper()
     in_environment = {name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix)}
@@ -116,7 +115,6 @@ def documents_are_signed() -> str:
 
 
 def files_are_valid(settings: Settings) -> str:
-    """Return how many tests there are. Raises ConfigError if files are invalid."""
     root = Path(settings.config_root)
     if not root.is_dir():
         raise ConfigError(f"[{SETTINGS}] config_root: there is no folder {root}")
@@ -129,7 +127,6 @@ def files_are_valid(settings: Settings) -> str:
 
 
 def _check_values(settings: Settings) -> None:
-    """Read every setting that is not a plain text, as its reader does."""
     _ = settings.limits
     listing_limits(settings)
     Ages.of(settings)
@@ -177,7 +174,6 @@ class LostWorker(NamedTuple):
 
 
 def lost_worker() -> LostWorker:
-    """Return what the settings of this process mean. Raises ConfigError if one is not a number."""
     running, fetched = (
         sum(_number("scheduler", *option) for option in options.items()) for options in (RUNNING, FETCHED)
     )
@@ -235,7 +231,6 @@ def _usable_memory_mb() -> int:
 
 
 def _limit(file: Path) -> list[int]:
-    """Return the numbers of a limit of this container; none if it has no limit."""
     try:
         return [int(word) for word in file.read_text().split()]
     except (OSError, ValueError):  # `max`: no limit
@@ -261,7 +256,7 @@ def health_by_database() -> Health | None:
     kind, _, file = address.partition(":///")
     if kind == "sqlite" and not Path(file).is_file():
         return None  # a file would be made
-    from ml_metrics.airflow.private import get_airflow_health
+    from ml_metrics.airflow.versions import get_airflow_health
 
     try:
         health: Health = get_airflow_health()
@@ -333,7 +328,7 @@ def versions() -> str:
 
 def private_names() -> str:
     """Look for all that Airflow does not promise to keep. It imports much of Airflow, which takes seconds."""
-    from ml_metrics.airflow.private import MEMBERS, NAMES, missing
+    from ml_metrics.airflow.versions import MEMBERS, NAMES, missing
 
     if gone := missing():
         raise ConfigError(f"this Airflow has no {'; '.join(gone)}: install versions of docs/releasing.md")
@@ -341,7 +336,6 @@ def private_names() -> str:
 
 
 def executor(settings: Settings) -> str:
-    """Return where tasks run, how many at once, and with Celery also how long those of a lost worker wait."""
     name = airflow_option("core", "executor") or "LocalExecutor"
     if separate_disks(settings):
         found = ["tasks run on several machines"]
@@ -355,7 +349,6 @@ def executor(settings: Settings) -> str:
 
 
 def processes() -> str:
-    """Return which processes of Airflow are healthy. Raises ConfigError if one is not."""
     if "COMPOSER_ENVIRONMENT" in os.environ:
         return "Cloud Composer watches them, and its pages show whether they are healthy"
     # tasks may have another address than people, who come through an ingress or a proxy with a login
@@ -396,7 +389,6 @@ PROBE = b"written by `ml-metrics doctor`, which removes it again\n"
 
 
 def run_folders(settings: Settings) -> str:
-    """Return that run folders can be written and read. Raises an error if the tasks of a run would not see them."""
     check_storage(settings)
     return _written_and_read(settings.storage_root)
 
@@ -408,7 +400,6 @@ def outbox(settings: Settings) -> str:
 
 
 def warehouse(settings: Settings) -> str:
-    """Return which warehouse there is, and whether its tables are those of this version. Nothing is created."""
     connections.check_warehouse(settings)
     if _is_file_to_be(settings):
         return f"{settings.warehouse_file}: no run is recorded yet"
@@ -425,7 +416,6 @@ def warehouse(settings: Settings) -> str:
 
 
 def senders(settings: Settings) -> str:
-    """Return when messages were last sent. Raises ConfigError if nothing sends them."""
     if _is_file_to_be(settings):
         return "no message is due yet"
     with connections.warehouse(create=False) as opened:
@@ -505,7 +495,6 @@ def cluster(name: str | None, settings: Settings, seconds: float) -> str:
 
 
 def channel(name: str, settings: Settings, seconds: float) -> str:
-    """Return that a channel can be used; no message is sent. Raises ConfigError if it cannot."""
     found: Any = channel_of(name, settings, outbox_of(settings))
     if isinstance(found, Unusable):
         raise ConfigError(found.reason)

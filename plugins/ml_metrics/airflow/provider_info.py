@@ -43,7 +43,6 @@ def get_provider_info() -> dict[str, Any]:
 
 
 def options() -> dict[str, dict[str, Any]]:
-    """Return the options of section `[ml_metrics]` as Airflow's schema wants them."""
     about = descriptions()
     return {
         field.name: {

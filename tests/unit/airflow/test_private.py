@@ -14,10 +14,10 @@ from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.sdk import BaseOperator
 
 from ml_metrics import TestDefinition
-from ml_metrics.airflow import private
+from ml_metrics.airflow import versions as private
 from ml_metrics.airflow.operators import gke
 from ml_metrics.airflow.operators.pod_trigger import PodTrigger
-from ml_metrics.airflow.private import ATTRIBUTES, MEMBERS, NAMES, check_attributes
+from ml_metrics.airflow.versions import ATTRIBUTES, MEMBERS, NAMES, check_attributes
 
 MODULES = [
     "answer_trigger", "cluster", "experiments", "gke", "pod_trigger", "run_workload", "tasks", "wait_for_decision",
@@ -45,7 +45,7 @@ def class_of(path: str) -> type:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_there(name: str) -> None:
-    module, why = NAMES[name]
+    why, module = NAMES[name]
     assert getattr(private, name) is getattr(import_module(module), name)
     assert why
 
@@ -106,7 +106,7 @@ def test_a_version_in_which_a_check_would_be_switched_off_is_refused(
 
 
 def test_a_name_that_has_moved_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(NAMES, "redact", ("airflow.sdk.no_such_module", "why"))
+    monkeypatch.setitem(NAMES, "redact", ("why", "airflow.sdk.no_such_module"))
     monkeypatch.delitem(vars(private), "redact", raising=False)
     with pytest.raises(ImportError, match=r"has no redact in airflow\.sdk\.no_such_module: is this version supported"):
         _ = private.redact

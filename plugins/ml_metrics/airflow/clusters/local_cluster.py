@@ -67,7 +67,6 @@ def refusal(log: Iterable[str], settings: Settings) -> str:
 
 
 def start(root: str, image_folder: str | None, access: Access | None = None) -> str:
-    """Start the local cluster if it is not running, and return the path of its kubeconfig."""
     access = access or Access()
     with _errors_translated():
         from local_kube import LocalCluster
@@ -90,7 +89,6 @@ def add_arguments(parser: argparse.ArgumentParser, default_root: str) -> None:
 
 
 def run(arguments: argparse.Namespace, default_root: str, access: Access | None = None) -> int:
-    """Run the command that the arguments describe, where it says nothing with this access, and return its exit code."""
     access = access or Access()
     with _errors_translated():
         from local_kube import cli

@@ -60,7 +60,6 @@ def job(
     env: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """Return the Job of a test with a pod for each host. Its default name is that of the test."""
     made = _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _discovery(test, name))
     of_pod = {key: value for key, value in made["metadata"].items() if key not in {"name", "namespace"}}
     template = {"metadata": of_pod, "spec": made["spec"]}
@@ -274,7 +273,6 @@ def _merged(base: Any, override: Any) -> Any:
 
 
 def _mounts_and_volumes(volumes: Mapping[str, Volume]) -> tuple[list[Manifest], list[Manifest], dict[str, str]]:
-    """Return the mounts of the container, the volumes of the pod, and the annotations that they need."""
     mounts: list[Manifest] = []
     sources: list[Manifest] = []
     for number, (path, volume) in enumerate(volumes.items()):
@@ -314,7 +312,6 @@ def job_set(test: TestDefinition, **options: Any) -> Manifest:
 
 
 def job_set_of(test: TestDefinition, made: Manifest) -> Manifest:
-    """Return the JobSet whose Jobs are like a Job of this test, one for each slice."""
     wanted = test.job_set
     if wanted is None:
         raise ValueError(f"{test.name} has no `job_set`")
@@ -391,7 +388,6 @@ def numbered(found: Manifest, pods: Iterable[Manifest]) -> tuple[Manifest, ...]:
 
 
 def hosts_of(found: Manifest) -> int:
-    """Return how many hosts each Job of a JobSet has."""
     (replicated,) = found["spec"]["replicatedJobs"]
     return int(replicated["template"]["spec"]["completions"])
 

@@ -60,7 +60,6 @@ EPOCH = 1970
 
 
 def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
-    """Return the outcome of the workload of a pod. Before its end, that is what the pod waits for."""
     status, spec = pod.get("status") or {}, pod.get("spec") or {}
     metadata = pod.get("metadata") or {}
     container, ours = _workload_in(status.get("containerStatuses")), _workload_in(spec.get("containers"))
@@ -134,7 +133,6 @@ def _condition(status: dict[str, Any], kind: str, value: str) -> dict[str, Any]:
 
 
 def _started_at(container: dict[str, Any], events: list[dict[str, Any]]) -> datetime | None:
-    """Return when the program of the workload started; None if it never ran."""
     state = container.get("state") or {}
     ended, running = state.get("terminated") or {}, state.get("running") or {}
     if ended.get("reason") in NEVER_STARTED:
@@ -178,7 +176,6 @@ def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of pre
 
 
 def _outlived_by(containers: list[dict[str, Any]]) -> str | None:
-    """Return a sentence about the sidecars among containers, which were removed before they had ended."""
     names = [str(one.get("name")) for one in containers if one.get("name") != WORKLOAD_CONTAINER]
     return f"{OUTLIVED} {', '.join(names)}" if names else None
 
@@ -398,7 +395,6 @@ class Hosts:
         return self._combined(outcomes, JobStatus.MISSED, *self._missing(outcomes))
 
     def _failure(self, outcomes: list[tuple[int, Workload]]) -> tuple[JobStatus, str | None, str | None]:
-        """Return the failure of the host that failed first; that of the Job if no host has its own."""
         if found := self._first_to_fail(outcomes):
             host, first = found
             return first.status, first.failure_reason, self._at(host, first)
@@ -456,7 +452,6 @@ class Hosts:
         return EVENT_REASONS[oldest["reason"]], f"pod {oldest['involvedObject'].get('name')}: {oldest.get('message')}"
 
     def _missing(self, outcomes: list[tuple[int, Workload]]) -> tuple[str | None, str | None]:
-        """Return what the hosts that do not run wait for."""
         for host, one in outcomes:
             if one.started_at is None:
                 return one.failure_reason, self._at(host, one)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.triggers.hitl import HITLTrigger
 
-from ml_metrics.airflow.private import checked
+from ml_metrics.airflow.versions import checked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -43,7 +43,6 @@ class TaskTimeoutError(AirflowException):
 
 
 def unknown_end(attempt: int, image: str | None, generation: int = 1) -> Workload:
-    """Return what is recorded until the end of an attempt is known. It remains if the worker is lost."""
     return Workload(
         status=JobStatus.FAILURE,
         failure_reason="WorkerLost",
@@ -98,7 +97,6 @@ def _reason_if_rejected(error: BaseException | None) -> str:
 
 
 def _reason_if_accepted(error: BaseException | None) -> tuple[str | None, JobStatus]:
-    """Return the reason if the cluster accepted the workload, but nothing was observed."""
     match error:
         case None:
             return None, JobStatus.SUCCESS  # it succeeded, and was removed before it was observed
@@ -121,7 +119,6 @@ def _detail(error: BaseException | None) -> str | None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of the API server without the headers of its response; that of any other error."""
     try:
         status = json.loads(getattr(error, "body", None) or "")
     except ValueError:
@@ -156,7 +153,6 @@ def write_end(folder: RunFolder, end: Workload) -> None:
 
 
 def times_of(before: Workload | None) -> tuple[tuple[datetime, datetime | None], ...]:
-    """Return when each attempt so far ran: its chips were held then, however it ended."""
     if before is None:
         return ()
     began = before.started_at or (None if end_is_known(before) else before.queued_at)
@@ -195,7 +191,6 @@ def retries_left(folder: RunFolder, pending: Workload, retries: int) -> bool:
 
 
 def is_planned(journal: FaultJournal | None, end: Workload) -> bool:
-    """Return whether a planned fault has brought about the end of an attempt."""
     if journal is None or end.ended_at is None or end.status is not JobStatus.FAILURE or not end_is_known(end):
         return False
     return journal.excuses(end.attempts, end.ended_at.timestamp())

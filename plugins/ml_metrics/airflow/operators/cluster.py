@@ -21,8 +21,7 @@ from kubernetes.config.incluster_config import SERVICE_CERT_FILENAME, SERVICE_TO
 from urllib3.exceptions import HTTPError
 
 from ml_metrics.airflow.connections import cluster_kubeconfig
-from ml_metrics.airflow.private import checked
-from ml_metrics.airflow.versions import AirflowNotFoundException
+from ml_metrics.airflow.versions import AirflowNotFoundException, checked
 from ml_metrics.config.accelerators import Kind
 from ml_metrics.config.clusters import cluster_of, namespace_of
 from ml_metrics.core.errors import ConfigError

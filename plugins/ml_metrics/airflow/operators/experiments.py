@@ -14,9 +14,8 @@ from airflow.sdk import BaseOperator
 
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.airflow.operators.tasks import states_of
-from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, checked
 from ml_metrics.airflow.storage_mark import check_storage
-from ml_metrics.airflow.versions import AirflowFailException, is_paused, run_to_trigger
+from ml_metrics.airflow.versions import TRIGGER_FAIL_REPR, AirflowFailException, checked, is_paused, run_to_trigger
 from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings

@@ -9,7 +9,7 @@ from airflow.providers.google.cloud.links.kubernetes_engine import KubernetesEng
 from airflow.providers.google.cloud.operators.kubernetes_engine import GKEStartPodOperator
 
 from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.airflow.private import checked
+from ml_metrics.airflow.versions import checked
 from ml_metrics.config.clusters import GOOGLE, cluster_of
 from ml_metrics.core.errors import ConfigError
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.airflow.clusters.outcome import NEVER_STARTED, index_of, outcome_of
 from ml_metrics.airflow.operators.cluster import is_outage
-from ml_metrics.airflow.private import redact
-from ml_metrics.airflow.versions import conf
+from ml_metrics.airflow.versions import conf, redact
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.measure import (
@@ -263,7 +262,6 @@ LAST_LINES_TIMEOUT_SECONDS = 10.0
 
 
 def lines_in(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a log that comes in pieces, and of a line that is too long its beginning."""
     line = bytearray()
     for piece in pieces:
         *ends, rest = piece.split(b"\n")
@@ -340,7 +338,7 @@ class HostLogs:
         return shown
 
     def show_rest(self, pod: dict[str, Any]) -> None:
-        """Write the log of a single pod to the task log: up to now, or to its end if it has one, as long as lines come."""
+        """Write the log of a single pod to the task log: up to now, or to its end, as long as lines come."""
         self.follow([pod])
         deadline = time.monotonic() + (LAST_LINES_TIMEOUT_SECONDS if self._ended[0].is_set() else 0.0)
         while self._threads and self._threads[0].is_alive() and time.monotonic() < deadline:

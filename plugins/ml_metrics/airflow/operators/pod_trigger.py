@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 
-from ml_metrics.airflow.private import check_attributes, checked
+from ml_metrics.airflow.versions import check_attributes, checked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -46,7 +46,6 @@ class PodTrigger(KubernetesPodTrigger):
         return f"{PodTrigger.__module__}.{PodTrigger.__qualname__}", {**options, "not_before": self.not_before}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watch the pod from the beginning, and hold the event until it is time."""
         async for event in super().run():
             self._fired_event = False  # a user who ends the task meanwhile ends the pod, too
             await asyncio.sleep(max(0.0, self.not_before - time.time()))

@@ -57,12 +57,14 @@ from ml_metrics.airflow.operators.logs import (
 from ml_metrics.airflow.operators.objects import CONFLICT, NOT_FOUND, JobObjects, JobSetObjects, PodObjects, plain
 from ml_metrics.airflow.operators.pod_trigger import patient
 from ml_metrics.airflow.operators.run import RUN_FOLDER, RUN_KEY, folder_of, run_of, start_of
-from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, check_attributes, checked
 from ml_metrics.airflow.storage_mark import mark_storage
 from ml_metrics.airflow.versions import (
+    TRIGGER_FAIL_REPR,
     AirflowFailException,
     AirflowTaskTimeout,
     TaskDeferred,
+    check_attributes,
+    checked,
     without_events_on_startup,
 )
 from ml_metrics.config.clusters import cluster_of, namespace_of
@@ -178,7 +180,6 @@ class StopSignal:
 
 
 def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
-    """Return whether Airflow knows a task as ended; False if Airflow does not answer."""
     try:
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id])
     except Exception as error:  # noqa: BLE001  (Airflow's errors of many kinds mean the same here)
@@ -378,7 +379,6 @@ class RunWorkload(KubernetesPodOperator):
         """Record a link from the task to its workload, where the cluster has pages of them."""
 
     def request(self, context: Context, name: str) -> Manifest:
-        """Return what `ml-metrics render` prints, with the folder and the parameters of this run."""
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         generation = (self.pending or folder.next_start()).generation
         options: dict[str, Any] = {"run_dir": folder.workload_path(generation), "env": {"JOB_NAME": run.job_name}}
@@ -523,9 +523,9 @@ class RunWorkload(KubernetesPodOperator):
 
     @cached_property
     def hook(self) -> Any:
-        """The provider's hook, which connects with what was checked: a kubeconfig may name programs."""
         if self.on_gke:
             return super().hook
+        # it connects with what was checked: a kubeconfig may name programs
         return CheckedHook(
             conn_id=self.kubernetes_conn_id,
             in_cluster=self.in_cluster,
@@ -534,7 +534,6 @@ class RunWorkload(KubernetesPodOperator):
         )
 
     def convert_config_file_to_dict(self) -> None:
-        """Give the triggerer the same kubeconfig, checked."""
         path = self.config_file or (default_kubeconfig() if KUBECONFIG in os.environ else None)
         self._config_dict = kubeconfig_of(path, None, self.cluster_context, "") if path else None
 
@@ -726,7 +725,6 @@ class RunWorkload(KubernetesPodOperator):
             log.warning("the workload %s has ended, and may still be in the cluster: %s", workload.pod, error)
 
     def take_over(self, context: Context) -> None:
-        """Continue with the workload that an earlier process started."""
         self.pending, self.created = folder_of(self.test.name, context).read_workload(), True
 
     def attach(self, context: Context) -> None:
@@ -812,14 +810,12 @@ class RunWorkload(KubernetesPodOperator):
         plan = plan_of(self.test, context)
 
         def check() -> None:
-            self.use_cluster()
             check_faults(self.client.api_client, self.own_namespace, {one.kind for one in plan.faults})
 
-        self.query(check)
+        self.retry_after_outages(check)
         return plan
 
     def forget_attempt(self) -> None:
-        """Get ready for the next attempt in the same process."""
         self.pending, self.observed, self.created, self.hosts, self._logs = None, None, False, None, None
 
     def as_planned(self, observed: Workload | None) -> Workload | None:
@@ -836,18 +832,7 @@ class RunWorkload(KubernetesPodOperator):
         detail = "it ended with exit code 0 when a planned fault told it to terminate"
         return replace(observed, status=JobStatus.FAILURE, failure_reason="Terminated", detail=detail)
 
-    def query(self, request: Callable[[], Any]) -> Any:
-        """Return the answer of the cluster, after an outage if necessary."""
-        try:
-            return request()
-        except Exception as error:
-            if not is_passing(error) or not self.wait_until_reachable():
-                raise
-            return request()
-
     def wait_until_reachable(self) -> bool:
-        """Wait until the API server answers. Return False if that takes too long."""
-
         def request() -> None:
             self.use_cluster()
             self.client.list_namespaced_pod(self.own_namespace, limit=1)

@@ -13,8 +13,14 @@ from ml_metrics.airflow.connections import warehouse
 from ml_metrics.airflow.operators.chosen_operator import remove_leftovers
 from ml_metrics.airflow.operators.run import RUN_FOLDER, folder_of, run_of
 from ml_metrics.airflow.otel.emit import emit
-from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, checked
-from ml_metrics.airflow.versions import AirflowFailException, AirflowSkipException, is_paused, run_to_trigger
+from ml_metrics.airflow.versions import (
+    TRIGGER_FAIL_REPR,
+    AirflowFailException,
+    AirflowSkipException,
+    checked,
+    is_paused,
+    run_to_trigger,
+)
 from ml_metrics.core.errors import (
     ConfigError,
     FileMissingError,
@@ -63,7 +69,6 @@ class TestTask(BaseOperator):
             raise AirflowFailException(str(error)) from error
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Do the work of the task and return a one-line summary."""
         raise NotImplementedError
 
     def state(self, context: Mapping[str, Any]) -> RunState:
@@ -227,7 +232,7 @@ class ConfirmRun(TestTask):
     """Start another run of the test, with the same parameters, if a verdict alerts only once it is confirmed."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Start the run. It has the same run id however often this task is executed, so it is started once."""
+        # it has the same run id however often this task is executed, so it is started once; so have those below
         confirming = steps.confirm(self.test, run_of(self.test.name, context), self.state(context))
         if confirming is None:
             raise AirflowSkipException("no verdict of this run waits for another run of the test")
@@ -323,7 +328,6 @@ class AskForDecision(TestTask):
         self.incident_to_ask_about = incident_to_ask_about
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Start the run. Its id is made from the incident, so that later runs and tries start no second one."""
         if self.state(context).trial:
             raise AirflowSkipException("there is no question about a trial")
         try:
@@ -360,7 +364,6 @@ class SearchCause(TestTask):
     """Start one search for each change, and none while another for the same test or the same versions is running."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Start the search. It has the same run id for every run that the change breaks, so it is started once."""
         from ml_metrics.pipeline.experiments import own_search, remember, running_search
 
         state, ti = self.state(context), context["ti"]

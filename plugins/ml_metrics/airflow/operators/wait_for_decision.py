@@ -16,12 +16,14 @@ from airflow.sdk import Param
 
 from ml_metrics.airflow.operators.answer_trigger import AnswerTrigger
 from ml_metrics.airflow.operators.tasks import has_asked, is_shown, mark_shown
-from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, checked, upsert_hitl_detail
 from ml_metrics.airflow.versions import (
+    TRIGGER_FAIL_REPR,
     AirflowFailException,
     AirflowSkipException,
+    checked,
     is_paused,
     run_to_trigger,
+    upsert_hitl_detail,
     wait_for_answer,
 )
 from ml_metrics.alerts import ANSWERS, Act

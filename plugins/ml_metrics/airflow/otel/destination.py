@@ -58,7 +58,6 @@ def exporter_of(signal: Signal) -> Any:
 
 
 def resource(signal: Signal) -> Resource:
-    """Return what the signals are from: the service that Airflow's own signals name."""
     from opentelemetry.sdk.resources import Resource
 
     if _variable("OTEL_SERVICE_NAME") or "service.name=" in _variable("OTEL_RESOURCE_ATTRIBUTES"):

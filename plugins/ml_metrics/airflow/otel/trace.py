@@ -142,12 +142,10 @@ class Decided:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the run failed; empty if it passed."""
         return self.state.gate.reasons if self.state.gate else ()
 
 
 def attributes_of(decided: Decided) -> dict[str, str | int | float | bool]:
-    """Return the attributes of a run. What is unknown has none."""
     test, run, state = decided.test, decided.run, decided.state
     workload = state.workload
     found: dict[str, Any] = {
@@ -181,7 +179,6 @@ def attributes_of(decided: Decided) -> dict[str, str | int | float | bool]:
 
 
 def goodput_of(state: RunState) -> float | None:
-    """Return the goodput in percent; None if it was not measured."""
     return finite(next((metric.value for metric in state.metrics if metric.name == GOODPUT), None))
 
 
@@ -193,7 +190,6 @@ def costs_of(state: RunState) -> dict[str, float]:
 
 
 def verdicts_of(state: RunState) -> dict[str, int]:
-    """Return how many verdicts have each outcome."""
     verdicts = state.judgement.verdicts if state.judgement else ()
     return dict(sorted(Counter(str(one.outcome) for one in verdicts).items()))
 
@@ -212,7 +208,6 @@ class NotAcceptedError(AlertError):
 
 
 def export_run(decided: Decided, carrier: Mapping[str, str], exporters: Mapping[Signal, Any]) -> None:
-    """Send the signals of a run that have an exporter. Raises `NotAcceptedError`, or what an exporter raises."""
     spans = _Spans(decided, carrier)
     if Signal.TRACES in exporters and spans.ended:
         _export(Signal.TRACES, exporters[Signal.TRACES], spans.ended)

@@ -27,7 +27,7 @@ NEEDED = "AccessView DagAccessEntity DagDetails DagModel get_auth_manager get_us
 
 def _load_airflow() -> Any:
     """Airflow's names that check permissions; None if one is missing."""
-    from ml_metrics.airflow import private
+    from ml_metrics.airflow import versions as private
 
     try:
         for name in NEEDED.split():

@@ -26,7 +26,7 @@ from ml_metrics.warehouse import DEFINITION, Warehouse
 def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
     """Returns the run's id. The caller has checked the user's permissions."""
     try:
-        from ml_metrics.airflow.private import DagModel, DagRunTriggeredByType, trigger_dag
+        from ml_metrics.airflow.versions import DagModel, DagRunTriggeredByType, trigger_dag
     except ImportError as error:
         reason = f"This version of Airflow does not let the dashboard start a run: trigger {dag_id} in Airflow. {error}"
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error

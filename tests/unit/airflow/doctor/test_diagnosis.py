@@ -22,8 +22,7 @@ from ml_metrics.airflow import Check, diagnose
 from ml_metrics.airflow.callbacks import diagnose_here
 from ml_metrics.airflow.doctor import NEWEST, checked
 from ml_metrics.airflow.operators.run import RUN_KEY
-from ml_metrics.airflow.private import NAMES
-from ml_metrics.airflow.versions import release_of
+from ml_metrics.airflow.versions import NAMES, release_of
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
 from unit.ui.cli.test_clusters import connection_to
@@ -283,7 +282,7 @@ def test_another_airflow_on_the_same_port_is_not_healthy(  # noqa: PLR0917  (wha
     database.touch()
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{database}")
     looks = iter([before, after])
-    monkeypatch.setattr("ml_metrics.airflow.private.get_airflow_health", lambda: next(looks), raising=False)
+    monkeypatch.setattr("ml_metrics.airflow.versions.get_airflow_health", lambda: next(looks), raising=False)
     airflow.health = answer
     result = found()["processes"]
     assert result.ok is is_own, result

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.airflow import private
+from ml_metrics.airflow import versions as private
 from ml_metrics.ui.dashboard import access, source
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.warehouse import Warehouse, open_warehouse
