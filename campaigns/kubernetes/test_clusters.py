@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from campaigns.kubernetes.cluster import Cluster
-from ml_metrics.airflow.cluster_check import PERMISSIONS
+from ml_metrics.airflow.clusters.permissions import PERMISSIONS
 
 pytestmark = [pytest.mark.e2e]
 

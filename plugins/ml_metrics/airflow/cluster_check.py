@@ -16,20 +16,19 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import InsecureRequestWarning
 
+from ml_metrics.airflow.clusters.permissions import NOT_FOUND, PERMISSIONS, Access, Permission
 from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators.chosen_operator import operator_class
 from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.faults import BEYOND
 from ml_metrics.config.pod import METRIC_CONFIG
 from ml_metrics.core.deadline import TookTooLongError, in_time
-from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
-from ml_metrics.core.faults import EVICT, IN_POD
+from ml_metrics.core.errors import ClusterError, MlMetricsError
 from ml_metrics.core.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 
 POOL = "cloud.google.com/gke-nodepool"
@@ -83,42 +82,9 @@ def _number(value: Any) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0  # noqa: PLR2004  (no node has more)
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
-    """One verb on one resource."""
-
-    verb: str
-    resource: str
-    """With its subresource, if any: `pods/log`."""
-    group: str = ""
-    for_hosts: bool = False
-    """Whether only tests of several hosts need it."""
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.resource}"
-
-
-PERMISSIONS = (
-    *(Permission(verb, "pods") for verb in ("create", "delete", "get", "list", "patch")),
-    Permission("get", "pods/log"),
-    Permission("list", "events"),
-    *(Permission(verb, "jobs", "batch", for_hosts=True) for verb in ("create", "delete", "get", "list")),
-    *(Permission(verb, "services", for_hosts=True) for verb in ("create", "delete", "list", "patch")),
-)
-
-
-PERMISSIONS_OF_FAULTS = {
-    Permission("get", "pods/exec"): IN_POD,
-    Permission("create", "pods/exec"): IN_POD,
-    Permission("create", "pods/eviction"): (EVICT,),
-}
-"""What only tests with planned faults need, and for which."""
-
-
-REQUEST_SECONDS = 10
 NODES_PER_PAGE = 500
 MAX_NODES = 5_000
-UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
+UNAUTHORIZED, FORBIDDEN = 401, 403
 MAX_REASON = 300
 
 
@@ -167,18 +133,6 @@ def check_cluster(name: str | None, namespace: str | None, seconds: float) -> Cl
         raise ClusterError(f"no answer within {seconds:g} seconds: is its address reachable from here?") from None
 
 
-def check_faults(api: Any, namespace: str, kinds: Iterable[str]) -> None:
-    """Raise ConfigError for faults that the cluster would refuse in the middle of a run."""
-    try:
-        refused = _Asking(api, namespace, time.monotonic() + REQUEST_SECONDS).refused_faults(*kinds)
-    except ApiException as error:
-        if error.status != NOT_FOUND:
-            raise
-        return  # the cluster has no permissions
-    if refused:
-        raise ConfigError(f"Airflow cannot inflict the faults {refused} in {namespace} (docs/faults.md, `Permissions`)")
-
-
 def _answer(test: TestDefinition, deadline: float) -> ClusterCheck:
     warnings.simplefilter("once", InsecureRequestWarning)  # a kubeconfig may ask for that: one warning is enough
     try:
@@ -192,12 +146,7 @@ def _answer(test: TestDefinition, deadline: float) -> ClusterCheck:
         raise ClusterError(_reason(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    api: Any
-    namespace: str
-    deadline: float
-
+class _Asking(Access):
     def check(self) -> ClusterCheck:
         server, version = self.api.configuration.host, self._version()
         user, groups = self._user()
@@ -205,30 +154,15 @@ class _Asking:
         faults = "" if missing is None else self.refused_faults()
         return ClusterCheck(server, self.namespace, version, user, groups, missing, pools, self._beside(), faults)
 
-    def refused_faults(self, *kinds: str) -> str:
-        """Which of these faults the permissions do not allow, empty if none; without any, which of all."""
-        refused = {
-            one: [kind for kind in needs if not kinds or kind in kinds]
-            for one, needs in PERMISSIONS_OF_FAULTS.items()
-            if (not kinds or set(needs) & set(kinds)) and not self._allowed(one)
-        }
-        faults = dict.fromkeys(kind for of in refused.values() for kind in of)
-        may_not = f"{', '.join(faults)}: may not {', '.join(map(str, refused))}" if refused else ""
-        return may_not if kinds else "; ".join(filter(None, [may_not, BEYOND]))
-
     def _version(self) -> str:
         """Return the version, read without the client's model: other servers than Kubernetes' own leave parts out."""
-        answer = json.loads(self._ask(client.VersionApi(self.api).get_code, _preload_content=False).data)
+        answer = json.loads(self.ask(client.VersionApi(self.api).get_code, _preload_content=False).data)
         return str(answer.get("gitVersion", "?")) if isinstance(answer, dict) else "?"
-
-    def _ask(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        left = self.deadline - time.monotonic()
-        return request(*arguments, _request_timeout=max(0.1, min(REQUEST_SECONDS, left)), **options)
 
     def _beside(self) -> tuple[str, ...]:
         list_jobs = client.BatchV1Api(self.api).list_namespaced_job
         try:
-            answer = self._ask(
+            answer = self.ask(
                 list_jobs, self.namespace, label_selector=f"!{RUN_KEY}", limit=500, _preload_content=False
             )
         except ApiException as error:
@@ -248,7 +182,7 @@ class _Asking:
     def _user(self) -> tuple[str | None, tuple[str, ...]]:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         try:
-            review = self._ask(client.AuthenticationV1Api(self.api).create_self_subject_review, body)
+            review = self.ask(client.AuthenticationV1Api(self.api).create_self_subject_review, body)
         except ApiException as error:
             if error.status not in {FORBIDDEN, NOT_FOUND}:
                 raise
@@ -258,23 +192,11 @@ class _Asking:
 
     def _missing(self) -> tuple[Permission, ...] | None:
         try:
-            return tuple(one for one in PERMISSIONS if not self._allowed(one))
+            return tuple(one for one in PERMISSIONS if not self.allowed(one))
         except ApiException as error:
             if error.status != NOT_FOUND:
                 raise
             return None
-
-    def _allowed(self, permission: Permission) -> bool:
-        resource, _, subresource = permission.resource.partition("/")
-        attributes = {
-            "namespace": self.namespace,
-            "verb": permission.verb,
-            "group": permission.group,
-            "resource": resource,
-            **({"subresource": subresource} if subresource else {}),
-        }
-        review = client.AuthorizationV1Api(self.api).create_self_subject_access_review
-        return bool(self._ask(review, {"spec": {"resourceAttributes": attributes}}).status.allowed)
 
     def _pools(self) -> tuple[NodePool, ...] | None:
         nodes: list[dict[str, Any]] = []
@@ -282,7 +204,7 @@ class _Asking:
         while len(nodes) < MAX_NODES:
             options = {"limit": NODES_PER_PAGE, **({"_continue": following} if following else {})}
             try:
-                page = self._ask(client.CoreV1Api(self.api).list_node, **options)
+                page = self.ask(client.CoreV1Api(self.api).list_node, **options)
             except ApiException as error:
                 if error.status not in {FORBIDDEN, NOT_FOUND}:
                     raise

@@ -804,7 +804,7 @@ class RunWorkload(KubernetesPodOperator):
             self.forget_attempt()
 
     def _plan_of_faults(self, context: Context) -> FaultJournal:
-        from ml_metrics.airflow.cluster_check import check_faults
+        from ml_metrics.airflow.clusters.permissions import check_faults
         from ml_metrics.airflow.operators.faults import plan_of
 
         plan = plan_of(self.test, context)

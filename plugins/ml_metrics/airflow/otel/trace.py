@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ml_metrics.airflow.otel.destination import Signal, resource
+from ml_metrics.airflow.otel.emit import Signal, resource
 from ml_metrics.alerts import page_of_run
 from ml_metrics.core.errors import AlertError
 from ml_metrics.core.kinds import cost_in
@@ -114,16 +116,12 @@ def _spent(state: RunState, attempts: list[Period]) -> Iterator[Period]:
         attempt = next((one for one in reversed(attempts) if one.start <= start), None)
         if number == 0 and attempt is not None:
             yield Period(START, attempt.start, start, attempt=attempt.attempt)
-        yield _interval(str(interval["spent_on"]), start, end, attempt.attempt if attempt else 0)
-
-
-def _interval(spent_on: str, start: float, end: float, attempt: int) -> Period:
-    """Return an interval of the timeline. What the workload calls an event is an attribute: names are few."""
-    attributes = {SPENT_ON: spent_on}
-    if spent_on.startswith(CUSTOM_PREFIX):
-        event = printable(spent_on.removeprefix(CUSTOM_PREFIX))[:MAX_TEXT]
-        attributes = {SPENT_ON: str(Bucket.CUSTOM_BADPUT_EVENTS), EVENT: event}
-    return Period(NAMES.get(attributes[SPENT_ON], attributes[SPENT_ON]), start, end, attributes, attempt)
+        attributes = {SPENT_ON: str(interval["spent_on"])}
+        if attributes[SPENT_ON].startswith(CUSTOM_PREFIX):  # what the workload calls an event: names of periods are few
+            event = printable(attributes[SPENT_ON].removeprefix(CUSTOM_PREFIX))[:MAX_TEXT]
+            attributes = {SPENT_ON: str(Bucket.CUSTOM_BADPUT_EVENTS), EVENT: event}
+        name = NAMES.get(attributes[SPENT_ON], attributes[SPENT_ON])
+        yield Period(name, start, end, attributes, attempt.attempt if attempt else 0)
 
 
 TEST = "test.case.name"
@@ -208,11 +206,11 @@ class NotAcceptedError(AlertError):
 
 
 def export_run(decided: Decided, carrier: Mapping[str, str], exporters: Mapping[Signal, Any]) -> None:
-    spans = _Spans(decided, carrier)
-    if Signal.TRACES in exporters and spans.ended:
-        _export(Signal.TRACES, exporters[Signal.TRACES], spans.ended)
+    spans, within_run = _spans(decided, carrier)
+    if Signal.TRACES in exporters and spans:
+        _export(Signal.TRACES, exporters[Signal.TRACES], spans)
     if Signal.METRICS in exporters and not decided.state.trial:
-        _export(Signal.METRICS, exporters[Signal.METRICS], _gauges(decided, spans.within_run))
+        _export(Signal.METRICS, exporters[Signal.METRICS], _gauges(decided, within_run))
 
 
 def _export(signal: Signal, exporter: Any, content: Any) -> None:
@@ -223,61 +221,46 @@ def _export(signal: Signal, exporter: Any, content: Any) -> None:
         exporter.shutdown()
 
 
-class _Spans(SpanProcessor):
-    """The spans of one run, kept until they are exported together."""
+def _spans(decided: Decided, carrier: Mapping[str, str]) -> tuple[tuple[ReadableSpan, ...], Context]:
+    """The spans of a run, none if the trace is not sampled, and the context of the whole run's."""
+    parent, kept, ids = TraceContextTextMapPropagator().extract(carrier), InMemorySpanExporter(), _Ids(decided.run.key)
+    provider = TracerProvider(resource=resource(Signal.TRACES), id_generator=ids, shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    tracer, counts = provider.get_tracer(SCOPE), Counter[str]()
 
-    def __init__(self, decided: Decided, carrier: Mapping[str, str]) -> None:
-        self.ended: list[ReadableSpan] = []
-        """Empty if the trace is not sampled."""
-        self._ids = _Ids(decided.run)
-        provider = TracerProvider(resource=resource(Signal.TRACES), id_generator=self._ids, shutdown_on_exit=False)
-        provider.add_span_processor(self)
-        self._tracer = provider.get_tracer(SCOPE)
-        self.within_run = self._add(decided, TraceContextTextMapPropagator().extract(carrier))
-        """The context of the span of the whole run."""
+    def start(period: Period, context: Context, attributes: Mapping[str, Any], name: str = "") -> trace.Span:
+        same = f"{period.name} {period.attempt}"
+        counts[same] += 1
+        ids.current = f"{same} {counts[same]}"
+        at = _nanoseconds(period.start)
+        return tracer.start_span(name or period.name, context, attributes=attributes, start_time=at)
 
-    def on_end(self, span: ReadableSpan) -> None:
-        self.ended.append(span)
-
-    def _add(self, decided: Decided, parent: Context) -> Context:
-        whole, *parts = periods_of(decided.state, decided.at)
-        root = self._start(whole, parent, attributes_of(decided), name=f"run {decided.run.test}")
-        within_run = trace.set_span_in_context(root, parent)
-        attempts: dict[int, Context] = {}
-        for part in parts:
-            context = within_run if part.name == ATTEMPT else attempts.get(part.attempt, within_run)
-            span = self._start(part, context, part.attributes)
-            if part.name == ATTEMPT:
-                attempts[part.attempt] = trace.set_span_in_context(span, within_run)
-            span.end(_nanoseconds(part.end))
-        _tell_result(root, decided)
-        root.end(_nanoseconds(whole.end))
-        return within_run
-
-    def _start(self, period: Period, context: Context, attributes: Mapping[str, Any], name: str = "") -> trace.Span:
-        self._ids.next_of(period)
-        start = _nanoseconds(period.start)
-        return self._tracer.start_span(name or period.name, context, attributes=attributes, start_time=start)
+    whole, *parts = periods_of(decided.state, decided.at)
+    root = start(whole, parent, attributes_of(decided), f"run {decided.run.test}")
+    within_run = trace.set_span_in_context(root, parent)
+    attempts: dict[int, Context] = {}
+    for part in parts:
+        is_attempt = part.name == ATTEMPT
+        span = start(part, within_run if is_attempt else attempts.get(part.attempt, within_run), part.attributes)
+        if is_attempt:
+            attempts[part.attempt] = trace.set_span_in_context(span, within_run)
+        span.end(_nanoseconds(part.end))
+    _tell_result(root, decided)
+    root.end(_nanoseconds(whole.end))
+    return kept.get_finished_spans(), within_run
 
 
 class _Ids(IdGenerator):
     """Ids that are the same whenever the trace of a run is made."""
 
-    def __init__(self, run: Run) -> None:
-        self._key, self._current = run.key, ""
-        self._count: dict[str, int] = {}
-
-    def next_of(self, period: Period) -> None:
-        """Let the next span be that of a period. Periods with the same name and attempt are numbered."""
-        name = f"{period.name} {period.attempt}"
-        self._count[name] = self._count.get(name, 0) + 1
-        self._current = f"{name} {self._count[name]}"
+    def __init__(self, key: str) -> None:
+        self.key, self.current = key, ""
 
     def generate_span_id(self) -> int:
-        return self._hash(f"span {self._key} {self._current}", 8)
+        return self._hash(f"span {self.key} {self.current}", 8)
 
     def generate_trace_id(self) -> int:
-        return self._hash(f"trace {self._key}", 16)
+        return self._hash(f"trace {self.key}", 16)
 
     @staticmethod
     def _hash(text: str, size: int) -> int:

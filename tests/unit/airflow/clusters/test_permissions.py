@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from campaigns.kubernetes.access import documented_role
-from ml_metrics.airflow.cluster_check import PERMISSIONS
+from ml_metrics.airflow.clusters.permissions import PERMISSIONS
 
 
 def test_they_are_those_of_the_documented_role() -> None:

@@ -102,7 +102,7 @@ def test_the_newest_tested_versions_are_those_of_the_matrix() -> None:
 
 
 def test_a_private_name_that_is_gone_is_told_with_its_use(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(NAMES, "redact", ("airflow.sdk.no_such_module", "no password is shown"))
+    monkeypatch.setitem(NAMES, "redact", ("no password is shown", "airflow.sdk.no_such_module"))
     monkeypatch.delattr(KubernetesHook, "_get_field")
     read = found()["private names"]
     assert not read.ok

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ml_metrics.airflow.cluster_check import PERMISSIONS, PERMISSIONS_OF_FAULTS
+from ml_metrics.airflow.clusters.permissions import PERMISSIONS, PERMISSIONS_OF_FAULTS
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
 from unit.airflow.clusters.test_node_pools import node
