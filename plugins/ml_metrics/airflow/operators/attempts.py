@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
+import signal
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
@@ -20,12 +24,16 @@ from ml_metrics.core.faults import DOCUMENT as FAULTS
 from ml_metrics.core.faults import FaultJournal
 from ml_metrics.core.model import UNKNOWN_ENDS, JobStatus, Workload
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import logger_of
 from ml_metrics.store.run_folder import Start
 
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
+    from ml_metrics.config.clusters import ClusterAccess
     from ml_metrics.store.run_folder import RunFolder
+
+log = logger_of(__name__)
 
 
 DOCUMENT = "attempts"
@@ -206,3 +214,91 @@ def end_of_round(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, retries: in
 
 def is_of_round(document: dict[str, Any] | None, ti: RuntimeTaskInstanceProtocol) -> bool:
     return document is not None and document.get("round") == ti.max_tries
+
+
+def workload_link(cluster: ClusterAccess | None, namespace: str | None, kind: str, name: str | None) -> str | None:
+    """Return the page of a pod or Job in the Google Cloud console; None for other clusters."""
+    if cluster is None or not cluster.on_gke or namespace is None or name is None:
+        return None
+    place = "/".join(quote(str(part), safe="") for part in (cluster.location, cluster.name, namespace, name))
+    return (
+        f"https://console.cloud.google.com/kubernetes/{kind}/{place}/details?{urlencode({'project': cluster.project})}"
+    )
+
+
+def logs_command(cluster: ClusterAccess | None, workload: Workload, task_page: str) -> str:
+    """Return the command that downloads the logs from Cloud Logging or Airflow, where they outlive the pod."""
+    if cluster is None or workload.pod is None:
+        # the log in Airflow's REST API for the page of a task in its UI
+        page, _, query = task_page.partition("?")
+        base, _, rest = page.partition("/dags/")
+        dag, _, rest = rest.partition("/runs/")
+        run, _, task = rest.partition("/tasks/")
+        attempt = dict(part.partition("=")[::2] for part in query.split("&")).get("try_number", "1")
+        address = f"{base}/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}?full_content=true"
+        return f'curl -fsS -H "Authorization: Bearer $AIRFLOW_TOKEN" {shlex.quote(address)}'
+    terms = {
+        "resource.type": "k8s_container",
+        "resource.labels.project_id": cluster.project,
+        "resource.labels.location": cluster.location,
+        "resource.labels.cluster_name": cluster.name,
+        "resource.labels.namespace_name": workload.namespace or "default",
+        "resource.labels.pod_name": workload.pod,
+    }
+    query = " AND ".join(f'{name}="{value}"' for name, value in terms.items())
+    since = "" if workload.queued_at is None else f' AND timestamp>="{workload.queued_at.isoformat()}"'
+    return (
+        f"gcloud logging read {shlex.quote(query + since)} --project={shlex.quote(str(cluster.project))} "
+        "--order=asc --format='value(textPayload)'"
+    )
+
+
+ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed", "restarting"})
+"""The states after which no later try continues with the workload. A running task that is cleared is restarting."""
+
+DELETED = frozenset({"PodDeleted", "JobDeleted"})
+ENDED_BY_HAND = "the task was ended from outside"
+
+
+class WorkerStoppedError(BaseException):
+    """The worker of the task is stopped. The workload continues.
+
+    It is no Exception, because what the signal interrupts must not handle it as an error of its own.
+    """
+
+
+class StopSignal:
+    """Why a task gets SIGTERM: somebody has ended it, or only its worker is stopped.
+
+    A thread asks Airflow for the reason, and then repeats the signal: the first one may have interrupted a request to
+    Airflow, and another request would wait for that one forever. Without an answer the reason stays unknown, and the
+    workload is left for another process.
+    """
+
+    def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
+        self.ti = ti
+        self.task_ended: bool | None = None
+        """Whether somebody has ended the task; None as long as Airflow has not answered."""
+        self.asking: threading.Thread | None = None
+
+    def has_come(self) -> bool | None:
+        """Return whether somebody has ended the task. The first signal only begins to ask."""
+        if self.asking is None:
+            self.asking = threading.Thread(target=self._ask, daemon=True)
+            self.asking.start()
+            return None
+        return self.task_ended
+
+    def _ask(self) -> None:
+        self.task_ended = is_ended(self.ti)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
+    try:
+        states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id])
+    except Exception as error:  # noqa: BLE001  (Airflow's errors of many kinds mean the same here)
+        log.warning("Airflow does not answer which state this task has: %s", error)
+        return False
+    of_run = states.get(ti.run_id, {})
+    return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED

@@ -29,9 +29,11 @@ from kubernetes.utils.quantity import parse_quantity
 
 from ml_metrics.airflow.clusters.manifests import NAME_LABEL, SLICE_LABEL
 from ml_metrics.airflow.clusters.outcome import index_of, outcome_of
+from ml_metrics.airflow.clusters.permissions import check_faults
 from ml_metrics.airflow.connections import uses_local_cluster
+from ml_metrics.airflow.operators import attempts
 from ml_metrics.airflow.operators.cluster import is_passing
-from ml_metrics.airflow.operators.run import RUN_KEY
+from ml_metrics.airflow.operators.run import RUN_KEY, folder_of
 from ml_metrics.config.faults import ANYWHERE, COORDINATOR, EVERYWHERE, disks_of, fault_problems, planned
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.templates import known_of, rendered
@@ -49,7 +51,7 @@ from ml_metrics.core.faults import (
     PlannedFault,
     PlannedRestart,
 )
-from ml_metrics.core.model import WORKLOAD_CONTAINER
+from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.measure import StepStream
@@ -59,6 +61,9 @@ from ml_metrics.store.storage import is_local
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from airflow.sdk import Context
+
+    from ml_metrics.airflow.operators.run_workload import RunWorkload
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Workload
     from ml_metrics.store.run_folder import RunFolder
@@ -141,6 +146,52 @@ def plan_of(test: TestDefinition, context: Mapping[str, Any]) -> FaultJournal:
     if problems:
         raise ConfigError("; ".join(f"{test.name}: faults[{number}]: {what}" for number, what in problems))
     return FaultJournal(plan)
+
+
+def run_attempts(task: RunWorkload, context: Context) -> None:
+    """Run an attempt, and further ones as long as planned faults end them. Other ends are those of the workload."""
+    folder = folder_of(task.test.name, context)
+    if not attempts.is_of_round(folder.read(attempts.DOCUMENT), context["ti"]):
+        folder.remove(DOCUMENT)  # a run that was cleared meets all of them again
+    while True:
+        journal = journal_of(folder) or _checked_plan(task, context)
+        error: Exception | None = None
+        with FaultWatch(task, folder, task.labels[RUN_KEY], journal) as task.faults:
+            try:
+                task.attempt(context)
+            except Exception as failure:  # noqa: BLE001  (raised below, unless a fault has brought it about)
+                error = failure
+        passing = is_passing(error) or isinstance(error, MlMetricsError)
+        observed = None if passing else as_planned(task.last_observed(), folder, task.pending)
+        end = None
+        if task.pending is not None and observed is not None:
+            end = attempts.end_of(observed, error, task.pending, created=task.created)
+        if end is None or not attempts.is_planned(journal_of(folder), end):
+            if error is not None:
+                raise error
+            return
+        log.warning("a planned fault has ended attempt %d (%s); it starts again", end.attempts, end.failure_reason)
+        attempts.write_end(folder, task.with_links(end))
+        record_restart(folder, end)
+        task.forget_attempt()
+
+
+def _checked_plan(task: RunWorkload, context: Context) -> FaultJournal:
+    plan = plan_of(task.test, context)
+    kinds = {one.kind for one in plan.faults}
+    task.retry_after_outages(lambda: check_faults(task.client.api_client, task.own_namespace, kinds))
+    return plan
+
+
+def as_planned(observed: Workload | None, folder: RunFolder, pending: Workload | None) -> Workload | None:
+    """A program that ends well because a fault has told it to end has not finished its work."""
+    journal = journal_of(folder)
+    if observed is None or observed.status is not JobStatus.SUCCESS or journal is None or observed.ended_at is None:
+        return observed
+    if not journal.terminated(pending.attempts if pending else 1, observed.ended_at.timestamp()):
+        return observed
+    detail = "it ended with exit code 0 when a planned fault told it to terminate"
+    return replace(observed, status=JobStatus.FAILURE, failure_reason="Terminated", detail=detail)
 
 
 def record_restart(folder: RunFolder, end: Workload) -> None:

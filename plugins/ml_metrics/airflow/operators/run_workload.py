@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-import signal
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
-from urllib.parse import quote, urlencode
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
@@ -30,7 +26,16 @@ from ml_metrics.airflow.clusters.local_cluster import refusal
 from ml_metrics.airflow.clusters.outcome import QUEUE_LABEL, Stage, disruption, index_of
 from ml_metrics.airflow.connections import check_places, uses_local_cluster
 from ml_metrics.airflow.operators import attempts
-from ml_metrics.airflow.operators.attempts import TaskTimeoutError
+from ml_metrics.airflow.operators.attempts import (
+    DELETED,
+    ENDED_BY_HAND,
+    StopSignal,
+    TaskTimeoutError,
+    WorkerStoppedError,
+    is_ended,
+    logs_command,
+    workload_link,
+)
 from ml_metrics.airflow.operators.cluster import (
     KUBECONFIG,
     MAX_OUTAGES,
@@ -74,9 +79,8 @@ from ml_metrics.config.pod import unknown_in
 from ml_metrics.config.policy import PodRules, current_policy, refused_by_hand, refused_in
 from ml_metrics.config.problems import dotted
 from ml_metrics.config.templates import known_of, rendered
-from ml_metrics.core.errors import ConfigError, MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.core.errors import ConfigError, StorageError, UnreadableInputError
 from ml_metrics.core.extras import reaches_triggerer
-from ml_metrics.core.faults import DOCUMENT as FAULTS
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
@@ -88,107 +92,16 @@ if TYPE_CHECKING:
 
     import jinja2
     from airflow.sdk import Context
-    from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
     from ml_metrics.airflow.clusters.manifests import Manifest
     from ml_metrics.airflow.clusters.outcome import Hosts
     from ml_metrics.airflow.operators.faults import FaultWatch
-    from ml_metrics.config.clusters import ClusterAccess
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.faults import FaultJournal
     from ml_metrics.core.model import Workload
     from ml_metrics.store.run_folder import RunFolder
 
 
-def workload_link(cluster: ClusterAccess | None, namespace: str | None, kind: str, name: str | None) -> str | None:
-    """Return the page of a pod or Job in the Google Cloud console; None for other clusters."""
-    if cluster is None or not cluster.on_gke or namespace is None or name is None:
-        return None
-    place = "/".join(quote(str(part), safe="") for part in (cluster.location, cluster.name, namespace, name))
-    return (
-        f"https://console.cloud.google.com/kubernetes/{kind}/{place}/details?{urlencode({'project': cluster.project})}"
-    )
-
-
-def logs_command(cluster: ClusterAccess | None, workload: Workload, task_page: str) -> str:
-    """Return the command that downloads the logs from Cloud Logging or Airflow, where they outlive the pod."""
-    if cluster is None or workload.pod is None:
-        # the log in Airflow's REST API for the page of a task in its UI
-        page, _, query = task_page.partition("?")
-        base, _, rest = page.partition("/dags/")
-        dag, _, rest = rest.partition("/runs/")
-        run, _, task = rest.partition("/tasks/")
-        attempt = dict(part.partition("=")[::2] for part in query.split("&")).get("try_number", "1")
-        address = f"{base}/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}?full_content=true"
-        return f'curl -fsS -H "Authorization: Bearer $AIRFLOW_TOKEN" {shlex.quote(address)}'
-    terms = {
-        "resource.type": "k8s_container",
-        "resource.labels.project_id": cluster.project,
-        "resource.labels.location": cluster.location,
-        "resource.labels.cluster_name": cluster.name,
-        "resource.labels.namespace_name": workload.namespace or "default",
-        "resource.labels.pod_name": workload.pod,
-    }
-    query = " AND ".join(f'{name}="{value}"' for name, value in terms.items())
-    since = "" if workload.queued_at is None else f' AND timestamp>="{workload.queued_at.isoformat()}"'
-    return (
-        f"gcloud logging read {shlex.quote(query + since)} --project={shlex.quote(str(cluster.project))} "
-        "--order=asc --format='value(textPayload)'"
-    )
-
-
 log = logger_of(__name__)
-ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed", "restarting"})
-"""The states after which no later try continues with the workload. A running task that is cleared is restarting."""
-
-DELETED = frozenset({"PodDeleted", "JobDeleted"})
-ENDED_BY_HAND = "the task was ended from outside"
-
-
-class WorkerStoppedError(BaseException):
-    """The worker of the task is stopped. The workload continues.
-
-    It is no Exception, because what the signal interrupts must not handle it as an error of its own.
-    """
-
-
-class StopSignal:
-    """Why a task gets SIGTERM: somebody has ended it, or only its worker is stopped.
-
-    A thread asks Airflow for the reason, and then repeats the signal: the first one may have interrupted a request to
-    Airflow, and another request would wait for that one forever. Without an answer the reason stays unknown, and the
-    workload is left for another process.
-    """
-
-    def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
-        self.ti = ti
-        self.task_ended: bool | None = None
-        """Whether somebody has ended the task; None as long as Airflow has not answered."""
-        self.asking: threading.Thread | None = None
-
-    def has_come(self) -> bool | None:
-        """Return whether somebody has ended the task. The first signal only begins to ask."""
-        if self.asking is None:
-            self.asking = threading.Thread(target=self._ask, daemon=True)
-            self.asking.start()
-            return None
-        return self.task_ended
-
-    def _ask(self) -> None:
-        self.task_ended = is_ended(self.ti)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-
-
-def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
-    try:
-        states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id])
-    except Exception as error:  # noqa: BLE001  (Airflow's errors of many kinds mean the same here)
-        log.warning("Airflow does not answer which state this task has: %s", error)
-        return False
-    of_run = states.get(ti.run_id, {})
-    return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED
-
-
 EXAMPLE_IMAGES = "gcr.io/your-project/"
 """deploy/composer.sh leaves out files that name it."""
 
@@ -306,7 +219,12 @@ class RunWorkload(KubernetesPodOperator):
             return
         with self.recorded(context):
             self.write_identity(context)
-            self.run_attempts(context, lambda: self._attempt(context))
+            if not self.test.faults:
+                self.attempt(context)
+                return
+            from ml_metrics.airflow.operators.faults import run_attempts  # only the tests that have some import it
+
+            run_attempts(self, context)
 
     def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (the event of the timer)
         self.execute(context)
@@ -335,7 +253,7 @@ class RunWorkload(KubernetesPodOperator):
             trigger = patient(trigger, self.due)
         super().defer(trigger=trigger, timeout=timeout or self.max_duration, **options)
 
-    def _attempt(self, context: Context) -> None:
+    def attempt(self, context: Context) -> None:
         with self._clean_up():
             self.retry_after_outages(lambda: self._find_or_start(context))
             self.retry_after_outages(lambda: self._wait_and_save_logs(context))
@@ -406,7 +324,7 @@ class RunWorkload(KubernetesPodOperator):
         with HostLogs(self._open_log, self.log.info, self._without_secrets, kept, self._shown_until) as self._logs:
             try:
                 error = self._wait(context, self._logs)
-                self.observed = self.as_planned(self.observe())
+                self.observed = self.observed_as_planned()
                 self.record_observed()  # it is removed next
                 self.save_logs()
                 failed = self.observed is not None and self.observed.status is JobStatus.FAILURE
@@ -449,7 +367,8 @@ class RunWorkload(KubernetesPodOperator):
                 since = self.hosts.waiting_since
                 if since is not None and datetime.now(UTC) - since >= self.test.startup_timeout:
                     return AirflowException(f"{who} {are} still {stage} after {self.test.startup_timeout}")
-            if self.deferrable and not self.keeps_process and (stage is not Stage.RUNNING or self.hosts.running_pod):
+            needed = self.faults is not None and self.faults.is_needed
+            if self.deferrable and not needed and (stage is not Stage.RUNNING or self.hosts.running_pod):
                 self._defer(context, self.hosts)
             self._find_secrets(self.hosts)
             logs.follow(self.hosts.pods)
@@ -481,7 +400,7 @@ class RunWorkload(KubernetesPodOperator):
             raise
         except BaseException as error:
             if self.created and not is_passing(error):
-                self._last_observed()
+                self.last_observed()
                 self._remove_all()
             raise
         self._remove_all()
@@ -555,7 +474,7 @@ class RunWorkload(KubernetesPodOperator):
 
     def end_workload(self) -> None:
         if self.created:
-            self._last_observed()
+            self.last_observed()
             self.remove_objects()
 
     def save_logs(self, folder: RunFolder | None = None) -> None:
@@ -586,7 +505,7 @@ class RunWorkload(KubernetesPodOperator):
     def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
         """Save the logs of all pods, that of the host that failed first at first; of sidecars the last lines."""
         if self.hosts is None and self.observed is None:
-            self._last_observed()
+            self.last_observed()
         hosts = self.hosts
         if hosts is None or not hosts.pods:
             return [ContainerLog(attempt, WORKLOAD_CONTAINER, Role.WORKLOAD, note=GONE[self.is_single])]
@@ -763,74 +682,16 @@ class RunWorkload(KubernetesPodOperator):
                 settling = Settling()
                 self.log.warning("the API server is reachable again (%s); the log is read from the beginning", error)
 
-    @property
-    def keeps_process(self) -> bool:
-        """Whether a planned fault needs this process, so that the task must not defer yet."""
-        return self.faults is not None and self.faults.is_needed
+    def observed_as_planned(self) -> Workload | None:
+        observed = self.observe()
+        if not self.test.faults or self._folder is None:
+            return observed
+        from ml_metrics.airflow.operators.faults import as_planned
 
-    def run_attempts(self, context: Context, attempt: Callable[[], None]) -> None:
-        """Run an attempt, and further ones as long as planned faults end them. Other ends are those of the workload."""
-        if not self.test.faults:
-            attempt()
-            return
-        from ml_metrics.airflow.operators import faults  # only the tests that have some import it
-
-        folder = folder_of(self.test.name, context)
-        if not attempts.is_of_round(folder.read(attempts.DOCUMENT), context["ti"]):
-            folder.remove(FAULTS)  # a run that was cleared meets all of them again
-        while True:
-            journal = faults.journal_of(folder) or self._plan_of_faults(context)
-            error: Exception | None = None
-            with faults.FaultWatch(self, folder, self.labels[RUN_KEY], journal) as self.faults:
-                try:
-                    attempt()
-                except Exception as failure:  # noqa: BLE001  (raised below, unless a fault has brought it about)
-                    error = failure
-            passing = is_passing(error) or isinstance(error, MlMetricsError)
-            observed = None if passing else self.as_planned(self._last_observed())
-            if self.pending is None or observed is None:
-                end = None
-            else:
-                end = attempts.end_of(observed, error, self.pending, created=self.created)
-            if end is None or not attempts.is_planned(faults.journal_of(folder), end):
-                if error is not None:
-                    raise error
-                return
-            self.log.warning(
-                "a planned fault has ended attempt %d (%s); it starts again", end.attempts, end.failure_reason
-            )
-            attempts.write_end(folder, self._with_links(end))
-            faults.record_restart(folder, end)
-            self.forget_attempt()
-
-    def _plan_of_faults(self, context: Context) -> FaultJournal:
-        from ml_metrics.airflow.clusters.permissions import check_faults
-        from ml_metrics.airflow.operators.faults import plan_of
-
-        plan = plan_of(self.test, context)
-
-        def check() -> None:
-            check_faults(self.client.api_client, self.own_namespace, {one.kind for one in plan.faults})
-
-        self.retry_after_outages(check)
-        return plan
+        return as_planned(observed, self._folder, self.pending)
 
     def forget_attempt(self) -> None:
         self.pending, self.observed, self.created, self.hosts, self._logs = None, None, False, None, None
-
-    def as_planned(self, observed: Workload | None) -> Workload | None:
-        """A program that ends well because a fault has told it to end has not finished its work."""
-        if not self.test.faults or observed is None or observed.status is not JobStatus.SUCCESS or not self._folder:
-            return observed
-        from ml_metrics.airflow.operators.faults import journal_of
-
-        journal, attempt = journal_of(self._folder), self.pending.attempts if self.pending else 1
-        if journal is None or observed.ended_at is None:
-            return observed
-        if not journal.terminated(attempt, observed.ended_at.timestamp()):
-            return observed
-        detail = "it ended with exit code 0 when a planned fault told it to terminate"
-        return replace(observed, status=JobStatus.FAILURE, failure_reason="Terminated", detail=detail)
 
     def wait_until_reachable(self) -> bool:
         def request() -> None:
@@ -880,21 +741,21 @@ class RunWorkload(KubernetesPodOperator):
         """Record the observed state already, since no later process could observe it if this one dies."""
         if self._unrecorded is not None and self.observed is not None and self.pending is not None:
             end = attempts.end_of(self.observed, None, self.pending, created=True)
-            attempts.write_end(self._unrecorded, self._with_links(end))
+            attempts.write_end(self._unrecorded, self.with_links(end))
 
     def _record_end(self, folder: RunFolder, error: BaseException | None) -> Workload:
         self._unrecorded = None
         pending = self.pending or attempts.end_without_attempt(folder, self.image)
-        end = attempts.end_of(self._last_observed(), error, pending, created=self.created)
+        end = attempts.end_of(self.last_observed(), error, pending, created=self.created)
         # the gate may delete a workload before the process of its task hears of its own end, at its next heartbeat
         if end.failure_reason in DELETED and self._signal is not None and is_ended(self._signal.ti):
             end = replace(end, failure_reason="Killed", detail=ENDED_BY_HAND)
-        end = self._with_links(end)
+        end = self.with_links(end)
         attempts.write_end(folder, end)
         self.save_logs()
         return end
 
-    def _last_observed(self) -> Workload | None:
+    def last_observed(self) -> Workload | None:
         """Return what was observed; if that is nothing, try once more without waiting for an outage to end."""
         if self.observed is None and self.created:
             try:
@@ -905,7 +766,7 @@ class RunWorkload(KubernetesPodOperator):
                 self.log.warning("the end of the workload could not be read from the cluster: %s", error)
         return self.observed
 
-    def _with_links(self, end: Workload) -> Workload:
+    def with_links(self, end: Workload) -> Workload:
         page, cluster = self._task_page, self.cluster if self.on_gke else None
         kind, name = "pod", end.pod  # the console has no pages of JobSets: that of their first pod
         if self.test.hosts > 1 and self.test.job_set is None:
