@@ -108,7 +108,7 @@ def test_a_version_in_which_a_check_would_be_switched_off_is_refused(
 def test_a_name_that_has_moved_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(NAMES, "redact", ("why", "airflow.sdk.no_such_module"))
     monkeypatch.delitem(vars(private), "redact", raising=False)
-    with pytest.raises(ImportError, match=r"has no redact in airflow\.sdk\.no_such_module: is this version supported"):
+    with pytest.raises(ImportError, match=r"has no redact in airflow\.sdk\.no_such_module: is this version of Airflow"):
         _ = private.redact
 
 

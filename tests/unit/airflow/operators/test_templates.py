@@ -131,7 +131,7 @@ def test_a_connection_reaches_no_pod(  # noqa: PLR0917  (what a run consists of)
     assert "canary" in str(made(hosts, context, kubeconfig, **content)), "an administrator can allow it"
 
 
-def test_nothing_else_is_a_template_of_airflow_also_on_gke() -> None:
+def test_nothing_else_is_a_template_of_airflow() -> None:
     from ml_metrics.airflow.operators.gke import RunWorkloadOnGke
 
     place = {"cluster": {"project": "p", "location": "l", "name": "n"}}
