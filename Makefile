@@ -100,7 +100,6 @@ kubernetes:
 
 docs: install-dev ## make the pages and tables that describe commands, formats, rooms and licences, and deploy/grafana
 	@python docs/make_cli.py
-	@python docs/make_formats.py
 	@python docs/make_rooms.py
 	@python deploy/grafana/make.py
 	@python -m release.licences

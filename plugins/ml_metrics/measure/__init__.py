@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         write_log,
         write_logs,
     )
-    from ml_metrics.measure.readers.log import LOG_PROFILES
+    from ml_metrics.measure.readers.log_profiles import LOG_PROFILES
     from ml_metrics.measure.readers.printed_steps import printed_steps, read_printed_steps
     from ml_metrics.measure.source import COMPUTED
     from ml_metrics.measure.step_stream import StepStream

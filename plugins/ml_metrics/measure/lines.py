@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import re
 import zlib
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -13,7 +14,7 @@ import msgspec
 
 from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.limits import Allowance, LimitReachedError
-from ml_metrics.measure.text import kind_of
+from ml_metrics.measure.text import kind_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,8 +31,6 @@ NESTING = 64
 """How deep lists and objects may be nested. Recursive code relies on it."""
 DECODE = msgspec.json.Decoder().decode
 """Its errors are ValueErrors."""
-TRUNCATED = "Input data was truncated"
-"""The message of msgspec for a line that ends too early."""
 ANY_SIZE = 1 << 60
 """The size of a file that a user named, which is not asked for: it may unpack to whatever it holds."""
 NEVER_FIRST = frozenset(bytes([letter]) for letter in b"ABCDEFGHJKLMOPQRSTUVWXYZabcdeghijklmopqrsuvwxyz#*+.:;<=>(/")
@@ -123,24 +122,19 @@ class LineReader:
 def parse_lines(
     block: bytes, reject: Callable[[int, bytes], None], nesting: int = NESTING
 ) -> Iterator[tuple[int, Any]]:
-    """Yield each line's number within the block and its value.
+    """Yield each line's number within the block and its value, as `json.loads` has it.
 
-    A line that is not JSON, or is nested too deep, is passed to `reject` with its number. The results are those of
-    `json.loads`, several times as fast.
+    A line that is not JSON, or is nested too deep, is passed to `reject` with its number.
     """
-    unknown = block.count(b"NaN")  # which msgspec does not parse
-    quick = json.loads if unknown and 2 * unknown > block.count(b"\n") else DECODE
+    decode = json.loads if 2 * block.count(b"NaN") > block.count(b"\n") else DECODE  # which knows no NaN
     for number, line in enumerate(block.split(b"\n")):
-        if line[:1] in NEVER_FIRST:
-            reject(number, line)
-            continue
         try:
-            value = quick(line)
-        except (ValueError, RecursionError) as error:
+            value = decode(line)
+        except (ValueError, RecursionError):
             if not line or line.isspace():
                 continue
             try:
-                value = parse_again(line, error)
+                value = _parsed_again(line)
             except (ValueError, RecursionError):
                 reject(number, line)
                 continue
@@ -148,6 +142,12 @@ def parse_lines(
             reject(number, line)
             continue
         yield number, value
+
+
+def _parsed_again(line: bytes) -> Any:
+    if line[:1] in NEVER_FIRST:
+        raise ValueError("text")  # quickly: a log may have nothing else
+    return json.loads(line)  # which knows infinities and halves of letters
 
 
 def is_nested(value: Any, nesting: int) -> bool:
@@ -166,13 +166,51 @@ def is_nested(value: Any, nesting: int) -> bool:
     return True
 
 
-def parse_again(line: bytes, error: Exception) -> Any:
-    """Raises ValueError if it is not JSON. Only the json module knows infinities and halves of letters."""
-    if str(error) == TRUNCATED and b"\\" not in line:  # after a half of a letter, the message may be wrong
-        raise ValueError(TRUNCATED)
-    if line[:1] in b"IN" and not line.startswith((b"Infinity", b"NaN", b"I\0", b"N\0")):
-        raise ValueError("text")
-    return json.loads(line)
+FREELY, MOST_MEMORY = 4 << 20, 120_000_000
+"""Up to so many bytes, a document is parsed whatever it holds; a larger one may take as much memory as those do."""
+
+
+def parsed_document(data: bytes, nesting: int, most_memory: int = MOST_MEMORY) -> Any:
+    """A JSON document that a workload wrote.
+
+    Raises:
+        UnreadableInputError: It is not JSON, is nested too deep, has a key twice in one object, or is so large that
+            its values would take too much memory.
+    """
+    try:
+        value = json.loads(_text_of_document(data, most_memory), object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(f"is not whole JSON: {error}") from error
+    if is_nested(value, nesting):
+        raise UnreadableInputError(f"has more than {nesting} lists and objects within each other")
+    return value
+
+
+PER_COMMA, PER_BRACKET, PER_COLON = 40, 42, 160
+"""The bytes that values take in memory, as measured: a number in a list, a list or object, and a pair in an object."""
+FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")
+
+
+def _text_of_document(data: bytes, most_memory: int) -> str:
+    if len(data) > FREELY:
+        brackets = data.count(b"{") + data.count(b"[")
+        needed = PER_COMMA * data.count(b",") + PER_BRACKET * brackets + PER_COLON * data.count(b":")
+        needed += len(data) * (1 if data.isascii() else 4 if FOUR_BYTES.search(data) else 2)
+        if needed > most_memory:
+            raise UnreadableInputError(
+                f"would take about {needed // 1_000_000:,} MB of memory; a document of more than {FREELY >> 20} MiB "
+                f"may take {most_memory // 1_000_000}: write fewer values, or lines of JSON"
+            )
+    return data.decode(json.detect_encoding(data), "surrogatepass").removeprefix("\ufeff")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UnreadableInputError(f"has the key {quoted(twice)} twice in one object; one of both would be lost")
+    return found
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
@@ -245,22 +283,17 @@ class LinesFile:
             yield value
 
     def objects(self, block: bytes, where: str = "") -> Iterator[dict[str, Any]]:
-        return filter(self._is_object, self.values(block, where))
+        for value in self.values(block, where):
+            if type(value) is dict:
+                yield value
+            else:
+                self.reject("not a JSON object", value)
 
-    def _is_object(self, value: object) -> bool:
-        if type(value) is dict:
-            return True
-        self.reject("not a JSON object", value)
-        return False
-
-    def reject(self, reason: str, content: object) -> None:
+    def reject(self, reason: str, content: object = None, where: str = "") -> None:
         """Count a line or value that cannot be used. A warning tells where the first is, and what kind of value."""
-        self._count(reason, f"{kind_of(content)} in line {self.line + 1:,}")
-
-    def _count(self, reason: str, where: str) -> None:
         if len(self._rejected) >= MAX_REASONS and reason not in self._rejected:
             reason = "other reasons"
-        count, first = self._rejected.get(reason, (0, where))
+        count, first = self._rejected.get(reason, (0, where or f"{kind_of(content)} in line {self.line + 1:,}"))
         self._rejected[reason] = (count + 1, first)
 
     def warn(self, message: str) -> None:
@@ -268,7 +301,7 @@ class LinesFile:
 
     def _reject_long(self, _beginning: bytes) -> None:
         self.line = self.first_line
-        self._count(f"longer than {self.allowance.limits.line_bytes:,} bytes", f"line {self.line + 1:,}")
+        self.reject(f"longer than {self.allowance.limits.line_bytes:,} bytes", where=f"line {self.line + 1:,}")
 
     def warnings(self) -> list[str]:
         counted = [

@@ -5,7 +5,6 @@ Names and keys come from the file: what cannot stand in a test file is left out 
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ml_metrics.config.paths import path_to
-from ml_metrics.config.yaml import Loader
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import HIGHER, LOWER, kind_of
 from ml_metrics.measure.points import STEPS, TIMES, seconds_of_number, step_of
 from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.readers.documents import documents_in, measured
 from ml_metrics.measure.readers.documents import kind_of as kind_of_document
-from ml_metrics.measure.readers.format import Readings
+from ml_metrics.measure.readings import Readings
 from ml_metrics.measure.text import number_of
 
 if TYPE_CHECKING:
@@ -229,7 +227,7 @@ WORDS = re.compile(
     r"(?P<name>[A-Za-z][\w ./()%-]{1,60}?)\s*(?:[:=]|\s{2,})\s*"
     r"(?P<value>[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?)(?![\w.:/-])"
 )
-HEAD, MAX_LINES, LONGEST_LINE, WIDTH = 256 << 10, 12, 300, 100
+HEAD, MAX_LINES, LONGEST_LINE, WIDTH = 256 << 10, 12, 300, 120
 
 
 def _lines(file: storage.File) -> list[dict[str, str]]:
@@ -250,40 +248,10 @@ def _lines(file: storage.File) -> list[dict[str, str]]:
     return list(found.values())[:MAX_LINES]
 
 
-def as_yaml(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines of a configuration, in which nothing but what stands within lists is in one line."""
-    for key, one in value.items():
-        start = f"{indent}{_scalar(key)}:"
-        if isinstance(one, list) and isinstance(one[0], dict):
-            yield start
-            for item in one:
-                first, *rest = as_yaml(item, f"{indent}    ")
-                yield f"{indent}  - {first.lstrip()}"
-                yield from rest
-        elif isinstance(one, dict) and (not indent.strip("-") or len(_flow(one)) > WIDTH - len(start)):
-            yield start
-            yield from as_yaml(one, f"{indent}  ")
-        else:
-            yield f"{start} {_flow(one)}"
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_scalar(key)}: {_flow(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return _scalar(value)
-
-
-PLAIN = re.compile(r"[A-Za-z$][\w./$-]*")
-
-
-def _scalar(value: Any) -> str:
-    text = str(value)
-    if PLAIN.fullmatch(text) and isinstance(yaml.load(text, Loader=Loader), str):  # noqa: S506  (a safe loader)
-        return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in quoted)
+def as_yaml(value: Mapping[str, Any]) -> list[str]:
+    """The lines of a configuration, in which what holds nothing but scalars is in one line."""
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=None)
+    return text.splitlines()
 
 
 def conditions(metrics: Sequence[Metric]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The interface of sources of metrics: the request, and the result.
 
 A source is one function. To add one, write `def read(request: Request) -> Found` in a module of its own, add it to
-`ml_metrics.collect.collector.SOURCES`, and give it a switch in `ml_metrics.config.collection`. A source reports what it
+`ml_metrics.measure.collect.SOURCES`, and give it a switch in `ml_metrics.config.collection`. A source reports what it
 cannot read in `Found.warnings`. If it raises, its error becomes a warning, and the other sources are not affected.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.core.model import Metric, Series, Sweep
-    from ml_metrics.measure.readers.format import Recognised
+    from ml_metrics.measure.readers.registry import Sorted
     from ml_metrics.store import storage
     from ml_metrics.store.run_folder import RunFolder
 
@@ -71,24 +71,3 @@ class Found:
 
 
 Source = Callable[[Request], Found]
-
-
-@dataclass(frozen=True, slots=True)
-class Sorted:
-    """The files of a run, by format."""
-
-    by_format: dict[str, list[storage.File]] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    shared: set[str] = field(default_factory=set)
-    """Files of which a format reads the curves, and another source the points."""
-
-    def add(self, file: storage.File, known: Recognised) -> None:
-        if known.warning:
-            self.warnings.append(known.warning)
-        if known.format is not None:
-            self.by_format.setdefault(known.format.name, []).append(file)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The files that no other source reads."""
-        return frozenset(file.name for files in self.by_format.values() for file in files) - self.shared

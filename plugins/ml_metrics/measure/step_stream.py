@@ -11,13 +11,14 @@ from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.measure.lines import LineReader, parse_lines
 from ml_metrics.measure.points import EPOCH, PointFields, seconds_of, step_of
-from ml_metrics.measure.readers.log import COLOUR, LOG_PROFILES
+from ml_metrics.measure.readers.log import COLOUR
+from ml_metrics.measure.readers.log_profiles import LOG_PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.measure.readers.log_profile import Profile
+    from ml_metrics.measure.readers.log_profiles import Profile
     from ml_metrics.store.run_folder import RunFolder
 
 GOODPUT_STEP, GOODPUT_TIME = "step_count", "step_start_time"

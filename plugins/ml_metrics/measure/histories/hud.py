@@ -6,19 +6,26 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus, Metric
-from ml_metrics.measure.aggregation import aggregate, by_tag
-from ml_metrics.measure.histories.history import History, PastRun, Reading, moment_of
+from ml_metrics.measure.histories.history import (
+    History,
+    PastRun,
+    Reading,
+    metrics_of,
+    moment_of,
+    require_no_warnings,
+)
 from ml_metrics.measure.readers import hud
-from ml_metrics.measure.readers.format import Readings, each_object, numbers_in
+from ml_metrics.measure.readers.format import each_object, keys_of, numbers_in
+from ml_metrics.measure.readings import Readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.core.limits import Limits
+    from ml_metrics.measure.readers.format import Beginning
     from ml_metrics.store import storage
 
 
@@ -30,13 +37,9 @@ EXPORTED = ("stopped", "started", "job_status", "failure_reason", "owner", "imag
 """What `ml-metrics export` states about a run, beside its key."""
 
 
-def claims(file: Any) -> bool:
+def claims(file: Beginning) -> bool:
     """Whether the records have the time that HUD's uploader adds."""
-    if not hud.claims(file):
-        return False
-    document = file.document if isinstance(file.document, list | dict) else file.lines
-    records = document if isinstance(document, list) else [document]
-    return all(isinstance(one, dict) and "timestamp" in one for one in records)
+    return hud.FORMAT.claims(file) and all("timestamp" in one for one in hud.records_of(file))
 
 
 def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
@@ -57,7 +60,7 @@ def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
                 key,
                 series,
                 max(moment_of(one["timestamp"], job.file.path) for one in job.records),
-                tuple(_metrics(job, named_by, reading.limits)),
+                _metrics(job, named_by, reading.limits),
                 job.file.path,
                 metadata={f"hud/{name}": str(first[name]) for name in FACTS if first.get(name)},
             )
@@ -79,7 +82,7 @@ def _records(file: storage.File, limits: Limits) -> Iterator[dict[str, Any]]:
         if "timestamp" not in record:
             raise UnreadableInputError(f"{file.path}: record {number} has no timestamp; remove it, or add its time")
         yield record
-    _require_no_warnings(readings)
+    require_no_warnings(readings)
 
 
 def _series_of(record: dict[str, Any]) -> str:
@@ -89,38 +92,36 @@ def _series_of(record: dict[str, Any]) -> str:
 
 
 def _key_of(record: dict[str, Any]) -> str:
-    """Return what identifies a run: its job in CI, the run of `ml-metrics export`, or its time."""
+    """What identifies a run: its job in CI, the run of `ml-metrics export`, or its time."""
     stated = [str(record[name]) for name in IDENTITY if record.get(name)]
     return " ".join(stated) or _exported_run(record) or str(record["timestamp"])
 
 
 def _exported_run(record: dict[str, Any]) -> str:
-    """Return the key of the run if `ml-metrics export` wrote the record; empty for any other."""
-    extra = record["metric"].get("extra_info") if isinstance(record.get("metric"), dict) else None
-    if not isinstance(extra, dict) or not {"unit", "better", "verdict"} <= extra.keys():
+    """The key of the run if `ml-metrics export` wrote the record; empty for any other."""
+    if not {"unit", "better", "verdict"} <= keys_of(record.get("metric"), "extra_info").keys():
         return ""
     return str(dict(hud.dimensions(record)).get("run", ""))
 
 
 def _differing(records: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Return the dimensions that have several values, or that some records lack."""
+    """The dimensions that have several values, or that some records lack."""
     found = [dict(hud.dimensions(record)) for record in records]
     names = {name for one in found for name in one}
     return tuple(sorted(name for name in names if len({str(one.get(name)) for one in found}) > 1))
 
 
-def _metrics(job: _Job, named_by: tuple[str, ...], limits: Limits) -> Iterator[Metric]:
-    config, allowance = MetricCollectionConfig(), Allowance(limits)
-    readings = Readings(allowance, named_by=named_by)
+def _metrics(job: _Job, named_by: tuple[str, ...], limits: Limits) -> tuple[Metric, ...]:
+    readings = Readings(Allowance(limits), named_by=named_by)
     readings.begin(job.file)
     for record in job.records:
         hud.add(readings, record)
-    _require_no_warnings(readings)
-    yield from aggregate(by_tag({"hud": list(readings.series())}, config), config, allowance).metrics
+    require_no_warnings(readings)
+    return metrics_of("hud", readings.found(), limits, job.file.path)
 
 
 def _exported(key: str, series: str, job: _Job) -> PastRun:
-    """Return a run of `ml-metrics export`, with all that an unjudged run can hold."""
+    """A run of `ml-metrics export`, with all that an unjudged run can hold."""
     record, where = job.records[0], job.file.path
     extra = record["benchmark"]["extra_info"]
     stated = {name: text for name in EXPORTED if isinstance(text := extra.get(name), str)}
@@ -155,16 +156,4 @@ def _exported_metric(record: dict[str, Any]) -> Metric:
     return Metric(name, value, name, "", step=step, unit=unit, better=better, non_finite=int(not math.isfinite(value)))
 
 
-def _require_no_warnings(readings: Readings) -> None:
-    readings.end()
-    if readings.warnings:
-        raise UnreadableInputError(f"{readings.lines.file.path}: cannot be imported: {'; '.join(readings.warnings)}")
-
-
-HISTORY = History(
-    "hud",
-    "records of PyTorch HUD with the times and commits that its uploader adds, or of `ml-metrics export`",
-    "the name of the benchmark",
-    claims,
-    read,
-)
+HISTORY = History("hud", claims, read)

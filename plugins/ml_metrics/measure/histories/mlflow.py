@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ml_metrics.core.errors import StorageError, UnreadableInputError
+from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus, Metric
-from ml_metrics.measure.histories.history import History, PastRun, Reading, moment_of
-from ml_metrics.measure.histories.result_files import metrics_of
+from ml_metrics.measure.histories.history import History, PastRun, Reading, metrics_of, moment_of
 from ml_metrics.measure.readers import mlflow
+from ml_metrics.measure.readers.registry import read_files
 from ml_metrics.store import storage
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ MOST_META = 1 << 20
 def claims(file: Beginning) -> bool:
     if file.head.startswith(SQLITE):
         return b"latest_metrics" in file.head and b"experiments" in file.head
-    return (file.name.endswith(META) and b"experiment_id:" in file.head) or mlflow.claims(file)
+    return (file.name.endswith(META) and b"experiment_id:" in file.head) or mlflow.FORMAT.claims(file)
 
 
 def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
@@ -74,7 +75,8 @@ def _of_folders(files: Sequence[storage.File], reading: Reading) -> Iterator[Pas
         if not by_folder[folder]:
             reading.leave_out("has no metrics")
             continue
-        metrics, _ = metrics_of(mlflow.FORMAT, by_folder[folder], reading.limits, path)
+        found = read_files(mlflow.FORMAT, by_folder[folder], Allowance(reading.limits))
+        metrics = metrics_of(mlflow.FORMAT.name, found, reading.limits, path)
         yield _past_run(row, metrics, {}, path)
 
 
@@ -140,10 +142,4 @@ def _past_run(row: Mapping[str, Any], metrics: tuple[Metric, ...], params: dict[
     )
 
 
-HISTORY = History(
-    "mlflow",
-    "the folder `mlruns` of MLflow's file store, or the SQLite file of its tracking server",
-    "the experiment",
-    claims,
-    read,
-)
+HISTORY = History("mlflow", claims, read)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Metric
-from ml_metrics.measure.histories.history import History, PastRun, Reading, moment_of
-from ml_metrics.measure.readers.format import parse, value_of
+from ml_metrics.measure.histories.history import MOST_BYTES, History, PastRun, Reading, moment_of
+from ml_metrics.measure.lines import parsed_document
+from ml_metrics.measure.readers.format import value_of
 from ml_metrics.measure.text import quoted
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ml_metrics.store import storage
 
 
-MOST_BYTES = 1 << 30
 SIGNATURE = {"signature_id", "suite", "platform", "lower_is_better", "data"}
 
 
@@ -37,7 +37,8 @@ def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
     """Yield a run for each job: its suite and subtests on one platform. Several values of one signature are repeats."""
     jobs: dict[tuple[str, str], _Job] = {}
     for file in files:
-        for number, signature in enumerate(parse(file.read(MOST_BYTES), reading.limits.json_nesting)):
+        document = parsed_document(file.read(MOST_BYTES), reading.limits.json_nesting, 8 * MOST_BYTES)
+        for number, signature in enumerate(document):
             where = f"{file.path}: signature {number + 1}"
             if not _is_signature(signature):
                 raise UnreadableInputError(
@@ -101,7 +102,7 @@ def _add(jobs: dict[tuple[str, str], _Job], signature: dict[str, Any], one: Any,
 
 
 def _series_of(signature: dict[str, Any]) -> str:
-    """Return the suite with its options and the platform. Perfherder's name of a signature also has the subtest."""
+    """The suite with its options and the platform. Perfherder's name of a signature also has the subtest."""
     test, name = signature.get("test"), str(signature.get("name") or signature["suite"])
     if test and test != signature["suite"]:
         name = name.replace(f" {test}", "", 1)
@@ -110,10 +111,4 @@ def _series_of(signature: dict[str, Any]) -> str:
     return " ".join(words.split())
 
 
-HISTORY = History(
-    "perfherder",
-    "a file with the answer of Perfherder's `performance/summary` to a query with `all_data=true`",
-    "repository, suite with its options, application and platform",
-    claims,
-    read,
-)
+HISTORY = History("perfherder", claims, read)

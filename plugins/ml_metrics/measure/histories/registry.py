@@ -15,7 +15,7 @@ from ml_metrics.core.limits import Allowance
 from ml_metrics.core.values import short_hash
 from ml_metrics.measure.histories import csv as tables
 from ml_metrics.measure.histories import hud, mlflow, perfherder, result_files, wandb
-from ml_metrics.measure.histories.history import History, PastRun, Reading, at_once
+from ml_metrics.measure.histories.history import History, PastRun, Reading
 from ml_metrics.measure.readers.format import Beginning
 from ml_metrics.store import storage
 
@@ -33,8 +33,6 @@ HISTORIES: tuple[History, ...] = (
     tables.HISTORY,
 )
 BY_NAME = {one.name: one for one in HISTORIES}
-ONE_EACH = frozenset({*(one.name for one in result_files.HISTORIES), wandb.HISTORY.name})
-"""The histories of which each file is a run: one that cannot be read costs no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +72,31 @@ def find(place: str, reading: Reading, name: str | None = None) -> Source:
 
 
 def runs_of(source: Source, reading: Reading, problems: list[str]) -> Iterator[tuple[str, PastRun]]:
-    """Yield each run with the name of its history, and add why files cannot be read to `problems`."""
+    """Yield each run with the name of its history, and add why files cannot be read to `problems`.
+
+    Raises:
+        UnreadableInputError: Two runs of one series have one key. One of them would be lost.
+    """
     for name, files in source.files.items():
-        groups = [[file] for file in files] if name in ONE_EACH else [files]
-        for run in at_once(_readable(BY_NAME[name], groups, reading, problems)):
+        seen: dict[tuple[str, str], str] = {}
+        for run in _readable(BY_NAME[name], files, reading, problems):
+            first = seen.setdefault((run.series, run.key), run.where)
+            if first != run.where:
+                raise UnreadableInputError(f"{run.where}: is the same run as {first} ({run.key}); remove one of them")
             yield name, run
 
 
-def _readable(
-    kind: History, groups: list[list[storage.File]], reading: Reading, problems: list[str]
-) -> Iterator[PastRun]:
-    for group in groups:
+def _readable(kind: History, files: list[storage.File], reading: Reading, problems: list[str]) -> Iterator[PastRun]:
+    for group in [[file] for file in files] if kind.one_each else [files]:
         try:
             yield from kind.read(group, reading)
         except (UnreadableInputError, StorageError) as error:
-            problems.append(_named(error, group))
-
-
-def _named(error: Exception, group: list[storage.File]) -> str:
-    text = str(error)
-    return text if any(file.path in text for file in group) else f"{group[0].path}: {text}"
+            text = str(error)
+            problems.append(text if any(file.path in text for file in group) else f"{group[0].path}: {text}")
 
 
 def _kind_of(file: storage.File, reading: Reading, name: str | None) -> tuple[History | None, str]:
-    """Return the one history that claims a file, or why it cannot be read as what it seems to be."""
+    """The one history that claims a file, or why it cannot be read as what it seems to be."""
     kinds = HISTORIES if name is None else (BY_NAME[name],)
     try:
         beginning = Beginning.of(file, Allowance(reading.limits))
@@ -121,7 +120,7 @@ DIGEST = 8
 
 
 def test_names(series: Sequence[str], test: str | None) -> dict[str, str]:
-    """Return the name of a test for each series: `test`, if there is one series, else with the series after it.
+    """The name of a test for each series: `test`, if there is one series, else with the series after it.
 
     Raises:
         ValueError: A series has no name, or two would have the same.

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus
-from ml_metrics.measure.histories.history import History, PastRun, Reading, moment_of
-from ml_metrics.measure.histories.result_files import metrics_of
+from ml_metrics.measure.histories.history import (
+    History,
+    PastRun,
+    Reading,
+    metrics_of,
+    moment_of,
+    require_no_warnings,
+)
 from ml_metrics.measure.protobuf import fields_of
 from ml_metrics.measure.readers import wandb
-from ml_metrics.measure.readers.format import Readings
+from ml_metrics.measure.readers.registry import read_files
+from ml_metrics.measure.readings import Readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,8 +47,9 @@ def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
         if end is None:
             reading.leave_out("has not ended")
             continue
+        found = read_files(wandb.FORMAT, [file], Allowance(reading.limits))
         try:
-            metrics, _ = metrics_of(wandb.FORMAT, [file], reading.limits, file.path)
+            metrics = metrics_of(wandb.FORMAT.name, found, reading.limits, file.path)
         except UnreadableInputError:
             if _text(run, NAME) is None:
                 raise
@@ -60,7 +68,7 @@ def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
 
 
 def _records(file: storage.File, limits: Limits) -> tuple[dict[int, int | bytes], dict[int, int] | None]:
-    """Return the newest record about the run, and that of its end."""
+    """The newest record about the run, and that of its end."""
     readings = Readings(Allowance(limits))
     readings.begin(file)
     run: dict[int, int | bytes] = {}
@@ -75,9 +83,7 @@ def _records(file: storage.File, limits: Limits) -> tuple[dict[int, int | bytes]
                         end = {one: value for one, value in fields_of(content) if isinstance(value, int)}
             except ValueError as error:
                 raise UnreadableInputError(f"{file.path}: a record cannot be decoded: {error}") from error
-    readings.end()
-    if readings.warnings:
-        raise UnreadableInputError(f"{file.path}: cannot be imported: {'; '.join(readings.warnings)}")
+    require_no_warnings(readings)
     return run, end
 
 
@@ -108,10 +114,4 @@ def _config(content: int | bytes | None) -> Iterator[tuple[str, str]]:
             yield f"wandb/config/{key.decode(errors='replace')}", text.strip('"')
 
 
-HISTORY = History(
-    "wandb",
-    "a folder of runs that Weights & Biases wrote with `WANDB_MODE=offline`",
-    "the project",
-    wandb.claims,
-    read,
-)
+HISTORY = History("wandb", wandb.FORMAT.claims, read, one_each=True)

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
@@ -16,21 +17,23 @@ import numpy as np
 from ml_metrics.config.collection import INDEX
 from ml_metrics.config.paths import Match, filled, find
 from ml_metrics.config.patterns import matches_file
-from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.limits import LimitReachedError
-from ml_metrics.core.model import Metric, Stated
-from ml_metrics.measure.lines import is_nested, parse_lines
+from ml_metrics.core.model import Stated
+from ml_metrics.measure.lines import is_nested
 from ml_metrics.measure.points import seconds_of, step_of
-from ml_metrics.measure.readers.format import Readings
-from ml_metrics.measure.readers.log_profile import LONGEST_NUMBER, number
-from ml_metrics.measure.source import AS_WRITTEN, Found, Request
-from ml_metrics.measure.text import number_of, quoted
+from ml_metrics.measure.readers.format import HEAD_BYTES, has_lines
+from ml_metrics.measure.readers.log_profiles import LONGEST_NUMBER, number
+from ml_metrics.measure.readings import LONGEST_UNIT, Readings, as_written
+from ml_metrics.measure.source import Found, Request
+from ml_metrics.measure.text import leaves, number_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from numpy.typing import NDArray
+
     from ml_metrics.config.collection import Document, DocumentFormat
-    from ml_metrics.store import storage
 
 
 NAME = "documents"
@@ -50,28 +53,30 @@ def read(request: Request) -> Found:
     points, results = Readings(request.allowance), Readings(request.allowance)
     files = request.sorted.by_format.get(NAME, ()) if request.sorted else ()
     for options in request.config.sources.documents:
-        for file in files:
-            if matches_file(options.files, file.name):
-                _read_file(points if options.step else results, file, options)
-    metrics = list(_metrics(results, in_folders=request.config.use_run_name_prefix))
-    warnings = [*points.all_warnings(), *results.all_warnings()]
-    return Found(list(points.series()), metrics, warnings, len(files), {**points.metadata, **results.metadata})
+        own = [file for file in files if matches_file(options.files, file.name)]
+        (points if options.step else results).read_each(own, partial(_read_file, options=options))
+    of_points, of_results = points.found(), results.found()
+    metrics = list(as_written(of_results.series, "", _median, in_folders=request.config.use_run_name_prefix))
+    warnings = [*of_points.warnings, *of_results.warnings]
+    return Found(of_points.series, metrics, warnings, len(files), {**points.metadata, **results.metadata})
 
 
-def _read_file(found: Readings, file: storage.File, options: Document) -> None:
-    found.begin(file)
+def _median(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else math.nan
+
+
+def _read_file(found: Readings, options: Document) -> None:
     missed = dict.fromkeys(options.paths)
     try:
         for name in add_all(found, options, documents_in(found, options.format)):
             missed.pop(name, None)
     except LimitReachedError:
-        return
-    except (MlMetricsError, StorageError, OSError) as error:
-        found.lines.warn(f"not read: {error}")
-        missed.clear()
+        raise
+    except MlMetricsError as error:  # also of the YAML that it may be
+        raise UnreadableInputError(str(error)) from error
     for name in missed:
         found.lines.warn(f"has nothing at {options.paths[name].path}, the path of {quoted(name)}")
-    found.end()
 
 
 def add_all(found: Readings, options: Document, documents: Iterable[Any]) -> Iterator[str]:
@@ -103,7 +108,7 @@ class _Values:
             lines.reject(f"{quoted(self.name)} names a field that is not beside the value", match.value)
             return
         shown = filled(self.options.unit if unit is None else unit, match, file) or ""
-        stated = Stated(shown[:30], better or self.options.better or "", repeats=not self.options.step)
+        stated = Stated(shown[:LONGEST_UNIT], better or self.options.better or "", repeats=not self.options.step)
         if match.value == {}:
             lines.reject(f"{quoted(name)} is empty", match.value)
         for key, value in leaves(match.value):
@@ -156,47 +161,13 @@ UNIT = re.compile(r"(?P<value>[^\s%]+?)\s*(?P<unit>%|[^\W\d_][^\s,;]{0,15})")
 
 
 def measured(text: str) -> tuple[float | None, str]:
-    """Return the number that a text is, such as `1,129 MiB`, and its unit."""
+    """The number that a text is, such as `1,129 MiB`, and its unit."""
     value = number(text) if text else None
     if value is not None:
         return value, "%" if text.endswith("%") else ""
     found = UNIT.fullmatch(text.strip()) if len(text) <= LONGEST_NUMBER else None
     value = number(found["value"]) if found and found["value"][-1:].isdigit() else None
     return (None, "") if found is None or value is None else (value, found["unit"])
-
-
-def leaves(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a value, or all within an object, by the keys that lead there."""
-    stack = [("", value)]
-    while stack:
-        name, one = stack.pop()
-        if isinstance(one, dict):
-            stack += [(f"{name}/{key}" if name else str(key), inner) for key, inner in reversed(one.items())]
-        else:
-            yield name, one
-
-
-def _metrics(results: Readings, *, in_folders: bool) -> Iterator[Metric]:
-    """Yield a metric for each name: the median of its values."""
-    groups: dict[str, list[Any]] = {}
-    for one in results.series():
-        name = f"{one.run}/{one.tag}" if in_folders and one.run != "." else one.tag
-        groups.setdefault(name, []).append(one)
-    for name, several in groups.items():
-        values = np.concatenate([one.value for one in several])
-        finite = values[np.isfinite(values)]
-        times = several[-1].wall_time
-        yield Metric(
-            name,
-            float(np.median(finite)) if len(finite) else math.nan,
-            name,
-            AS_WRITTEN,
-            wall_time=None if np.isnan(times[-1]) else float(times[-1]),
-            points=len(values),
-            non_finite=len(values) - len(finite),
-            unit=several[0].stated.unit,
-            better=several[0].stated.better,
-        )
 
 
 def documents_in(found: Readings, kind: DocumentFormat | None = None) -> Iterator[Any]:
@@ -214,34 +185,27 @@ def documents_in(found: Readings, kind: DocumentFormat | None = None) -> Iterato
     elif kind == "csv":
         yield from _rows(found)
     else:
-        found.allowance.read()
-        data = found.lines.file.read(found.allowance.limits.line_bytes)
-        found.allowance.read(len(data))
-        value = {"yaml": _yaml, "toml": _toml, "xml": _xml}[kind](data, found.lines.file.name)
+        data = found.content()
+        value = (
+            parse_xml(data) if kind == "xml" else _toml(data) if kind == "toml" else _yaml(data, found.lines.file.name)
+        )
         if is_nested(value, found.allowance.limits.json_nesting):
             raise UnreadableInputError("is nested too deep")
         yield value
 
 
-HEAD = 64 << 10
-
-
 def kind_of(found: Readings) -> DocumentFormat:
     """What the current file is: by its ending, else by how it begins."""
     name = found.lines.file.name.lower().removesuffix(".gz")
-    known = BY_ENDING.get(name.rpartition(".")[2])
-    if known is not None:
+    if known := BY_ENDING.get(name.rpartition(".")[2]):
         return known
     with found.lines.file.open() as file:
-        head = file.read(HEAD)
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        text = file.read(HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"<"):
         return "xml"
     if not text.startswith((b"{", b"[")):
         return "json" if name.endswith(".json") else "csv"
-    first, end, rest = text.partition(b"\n")
-    whole = bool(end) and any(True for _ in parse_lines(first, lambda *_: None))
-    return "json_lines" if whole and (rest.strip() or len(head) == HEAD) else "json"
+    return "json_lines" if has_lines(found) else "json"
 
 
 def _rows(found: Readings) -> Iterator[dict[str, str]]:
@@ -274,19 +238,15 @@ def _yaml(data: bytes, name: str) -> Any:
     return parse_yaml(data.decode("utf-8-sig", errors="replace"), name)[0]
 
 
-def _toml(data: bytes, _: str) -> Any:
+def _toml(data: bytes) -> Any:
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise UnreadableInputError(f"is not TOML: {error}") from error
 
 
-def _xml(data: bytes, _: str) -> Any:
-    return parse_xml(data)
-
-
 def parse_xml(data: bytes) -> Any:
-    """Return elements as objects of their attributes; of elements within, by their names, as lists; and of text.
+    """Elements as objects of their attributes; of elements within, by their names, as lists; and of text.
 
     A document that declares entities is refused: they may name other files, or grow without end.
     """

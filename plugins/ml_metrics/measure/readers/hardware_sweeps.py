@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Stated
-from ml_metrics.measure.readers.format import Format
-from ml_metrics.measure.readers.serving_sweeps import IN_BRACKETS, count_of, dotted, keys_of
+from ml_metrics.measure.readers.format import Format, keys_of
+from ml_metrics.measure.readers.serving_sweeps import IN_BRACKETS, count_of, dotted
 from ml_metrics.measure.sweeps import Axis, Value, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ml_metrics.measure.readers.format import Beginning, Readings
+    from ml_metrics.measure.readers.format import Beginning
+    from ml_metrics.measure.readings import Readings
 
 SIZES = Axis(("size",), {"size": "B"}, by_file=True)
 TIME, BANDWIDTH = Stated("us", LOWER), Stated("GB/s", HIGHER)
@@ -27,10 +28,6 @@ STARTS = re.compile(r"# Collective test starting: (\S+)")
 RANK = re.compile(r"^\s*\d+:\s(?=\s*[#\d])")
 """What `srun -l` puts before each line."""
 MIN_CELLS, SIDE_CELLS = 11, 4
-
-
-def is_nccl(file: Beginning) -> bool:
-    return b"busbw" in file.head and b"algbw" in file.head and b"(GB/s)" in file.head
 
 
 def read_nccl(found: Readings) -> None:
@@ -92,10 +89,6 @@ def read_nccl_json(found: Readings) -> None:
 OSU_COLUMN = re.compile(r"(Size|[A-Z][\w ]*?)\s*(?:\(([^)]+)\)|(?=\s{2,}|$))")
 
 
-def is_osu(file: Beginning) -> bool:
-    return re.search(rb"^# OSU .*Test", file.head, re.MULTILINE) is not None
-
-
 def read_osu(found: Readings) -> None:
     title = ""
     columns: list[tuple[str, str]] = []
@@ -121,10 +114,6 @@ def read_osu(found: Readings) -> None:
 
 PERFTEST_UNITS = {"MB/sec": "MiB/s", "Gb/sec": "Gb/s", "usec": "us"}
 """The MB of perftest are 2^20 bytes."""
-
-
-def is_perftest(file: Beginning) -> bool:
-    return b"#bytes" in file.head and (b"BW average" in file.head or b"t_typical" in file.head)
 
 
 def read_perftest(found: Readings) -> None:
@@ -235,10 +224,6 @@ SYSTEM = re.compile(r"(?:^|[/_-])(\d+)x[A-Z]")
 """The number of accelerators in the name of a system: `8xH100_2xEPYC`."""
 
 
-def is_loadgen(file: Beginning) -> bool:
-    return b"MLPerf Results Summary" in file.head and b"Scenario" in file.head
-
-
 def read_loadgen(found: Readings) -> None:
     settings: dict[str, Any] = {}
     values: dict[str, Value] = {}
@@ -263,64 +248,33 @@ def read_loadgen(found: Readings) -> None:
 
 
 FORMATS = (
-    Format(
-        "nccl-tests",
-        "nccl-tests, rccl-tests: the table that they print",
-        "curves over the message size: `out_of_place.busbw`, `in_place.time`",
-        "Tables of several programs in one log are curves of their own. A size with wrong results is marked `failed`.",
-        is_nccl,
-        read_nccl,
-        (b"busbw",),
-        SIZES,
-    ),
-    Format(
-        "nccl-tests-json",
-        "nccl-tests: `-J FILE`",
-        "as of its table",
-        "With times of iterations, `p50` and `p99` are curves, too.",
-        is_nccl_json,
-        read_nccl_json,
-        (b'"nccl_version"',),
-        SIZES,
-    ),
+    Format("nccl-tests", (b"busbw", b"algbw", b"(GB/s)"), read_nccl, axis=SIZES),
+    Format("nccl-tests-json", (b'"nccl_version"',), read_nccl_json, is_nccl_json, SIZES),
     Format(
         "osu",
-        "OSU Micro-Benchmarks: the table that they print",
-        "a curve over the message size: `latency` in us, `bandwidth` in MB/s",
-        "",
-        is_osu,
-        read_osu,
         (b"# OSU",),
+        read_osu,
+        lambda file: re.search(rb"^# OSU .*Test", file.head, re.MULTILINE) is not None,
         SIZES,
     ),
     Format(
         "perftest",
-        "perftest (`ib_write_bw -a`, `ib_read_lat -a`, ...): the table that they print",
-        "curves over the message size: `BW average`, `BW peak`, `MsgRate`",
-        "Its MB/sec are MiB/s.",
-        is_perftest,
-        read_perftest,
         (b"#bytes",),
+        read_perftest,
+        lambda file: b"BW average" in file.head or b"t_typical" in file.head,
         Axis(("bytes",), {"bytes": "B"}, by_file=True),
     ),
     Format(
         "mlperf-storage",
-        "MLPerf Storage, DLIO: `summary.json`",
-        "curves over accelerators or hosts: `metric.train_au_mean_percentage`",
-        "The runs at one number of accelerators are repeats.",
-        is_storage,
-        read_storage,
         (b'"num_accelerators"', b'"metric"'),
+        read_storage,
+        is_storage,
         Axis(("num_accelerators", "num_hosts")),
     ),
     Format(
         "mlperf-loadgen",
-        "MLPerf Inference: `mlperf_log_summary.txt`",
-        "curves over accelerators or the target rate: `tokens per second`",
-        "The number of accelerators is in the folder of the system. A result that is INVALID is marked `failed`.",
-        is_loadgen,
+        (b"MLPerf Results Summary", b"Scenario"),
         read_loadgen,
-        (b"MLPerf Results Summary",),
-        Axis(("accelerators", "target_qps"), {"target_qps": "1/s"}),
+        axis=Axis(("accelerators", "target_qps"), {"target_qps": "1/s"}),
     ),
 )

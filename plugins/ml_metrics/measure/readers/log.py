@@ -1,31 +1,28 @@
-"""Log profiles: the lines of a program's own output that hold its metrics, one module for each program."""
+"""Logs, read by the profile of a program or by one's own."""
 
 from __future__ import annotations
 
 import math
 import re
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.collection import STEP
 from ml_metrics.config.patterns import compiled, matches_file
-from ml_metrics.core.errors import StorageError, UnreadableInputError
-from ml_metrics.core.limits import LimitReachedError
-from ml_metrics.measure.readers import boosting, hugging_face, keras, maxtext, megatron, nemo, torchtitan
-from ml_metrics.measure.readers.format import POINTS, Readings
-from ml_metrics.measure.readers.log_profile import STATED, Profile, Reading, number, whole
-from ml_metrics.measure.source import Found, Request
+from ml_metrics.measure.readers.log_profiles import LOG_PROFILES, STATED, Profile, Reading, number, whole
+from ml_metrics.measure.readings import POINTS, Readings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from ml_metrics.config.collection import LogProfile
     from ml_metrics.core.limits import Allowance
+    from ml_metrics.measure.source import Found, Request
     from ml_metrics.store import storage
 
 
 def profile_of(name: str, lines: LogProfile) -> Profile:
-    """Return the profile. Its lines are matched in the order of the test file: the first one counts."""
+    """A profile of one's own. Its lines are matched in the order of the test file: the first one counts."""
     expressions = [(one.contains, compiled(one.line)) for one in lines.lines]
 
     def read(line: str) -> Reading | None:
@@ -41,13 +38,7 @@ def profile_of(name: str, lines: LogProfile) -> Profile:
         return None
 
     literals = [one.contains.encode() for one in lines.lines]
-    return Profile(name, name, tuple(literals) if all(literals) else (b"",), lambda: read)
-
-
-PROFILES: tuple[Profile, ...] = tuple(
-    module.PROFILE for module in (maxtext, megatron, torchtitan, nemo, keras, hugging_face, boosting)
-)
-LOG_PROFILES = {one.name: one for one in PROFILES}
+    return Profile(name, tuple(literals) if all(literals) else (b"",), lambda: read)
 
 
 UNKNOWN = math.nan
@@ -69,37 +60,27 @@ def read(request: Request) -> Found:
 
 
 def read_logs(
-    profiles: Iterable[Profile], files: Iterable[storage.File], allowance: Allowance, prefix: str, *, once: bool = False
+    profiles: Sequence[Profile], files: Sequence[storage.File], allowance: Allowance, prefix: str, *, once: bool = False
 ) -> Found:
     """Read files by profiles. With `once`, of several lines of one step the last counts: a job that was restarted."""
-    readings = Readings(allowance, prefix)
-    count = 0
-    for file in files:
-        count += 1
-        found = False
-        for profile in profiles:
-            readings.begin(file)
-            try:
-                found = _read_file(readings, profile, once=once) or found
-            except LimitReachedError:
-                break
-            except (UnreadableInputError, StorageError, OSError) as error:
-                readings.lines.warn(f"could be read only in part: {error}")
-            readings.end()
-        if not found:
-            names = " or ".join(one.name for one in profiles)
-            readings.warnings.append(f"{file.name}: has no line that the log profile {names} knows")
-    return Found(list(readings.series()), (), readings.all_warnings(), count)
+    readings, known = Readings(allowance, prefix), set[str]()
+    for profile in profiles:
+        read = partial(_read_file, profile=profile, once=once, known=known)
+        readings.read_each(files, read, "could be read only in part")
+    readings.files = len(files)
+    names = " or ".join(one.name for one in profiles)
+    return readings.found(
+        f"{file.name}: has no line that the log profile {names} knows" for file in files if file.name not in known
+    )
 
 
-def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
-    """Whether a line had metrics."""
-    count = 0
+def _read_file(readings: Readings, profile: Profile, known: set[str], *, once: bool = False) -> None:
+    """Add the points of the current file, and its name to those that have any."""
     kept: dict[tuple[str, int], float] = {}
     """With `once`: the last value of each step."""
-    for _, reading in readings_of(readings, profile):
+    for count, (_, reading) in enumerate(readings_of(readings, profile)):
+        known.add(readings.lines.file.name)
         step = count if reading.step is None else reading.step
-        count += 1
         for tag, value in reading.values.items():
             if not once:
                 readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
@@ -107,7 +88,6 @@ def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
                 kept[tag, step] = value
     for (tag, step), value in kept.items():
         readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
-    return count > 0
 
 
 def readings_of(readings: Readings, profile: Profile) -> Iterator[tuple[str, Reading]]:
@@ -132,10 +112,8 @@ def _incomplete(_rest: bytes) -> None:
 
 def known_profiles(file: storage.File, allowance: Allowance) -> list[str]:
     def knows(profile: Profile) -> bool:
-        readings = Readings(allowance, "")
-        readings.begin(file)
-        with suppress(LimitReachedError, UnreadableInputError, StorageError, OSError):
-            return _read_file(readings, profile, once=False)
-        return False
+        known = set[str]()
+        Readings(allowance).read_each([file], partial(_read_file, profile=profile, known=known))
+        return bool(known)
 
     return [name for name, profile in LOG_PROFILES.items() if knows(profile)]

@@ -1,4 +1,9 @@
-"""MLflow: its database, `mlflow.db`, and its older file store, `mlruns/EXPERIMENT/RUN/metrics/KEY`."""
+"""MLflow: its database, `mlflow.db`, and its older file store, `mlruns/EXPERIMENT/RUN/metrics/KEY`.
+
+1790000000000 2.5 0
+1790000001000 2.25 1
+1790000002000 nan 2
+"""
 
 from __future__ import annotations
 
@@ -15,42 +20,35 @@ from ml_metrics.measure.readers.format import Format
 from ml_metrics.measure.text import number_in
 
 if TYPE_CHECKING:
-    from ml_metrics.measure.readers.format import Beginning, Readings
+    from ml_metrics.measure.readers.format import Beginning
+    from ml_metrics.measure.readings import Readings
 
 
 FOLDER = "metrics/"
-MODELS = "models/"
-"""Beside runs: models, whose metrics repeat those of a run."""
 FIRST_MS, LAST_MS = 10**11, 10**14
 FEWEST_WORDS, MOST_WORDS = 3, 5
 
 
-def claims(file: Beginning) -> bool:
+def is_metric(file: Beginning) -> bool:
     run, key = _parts(file.name)
-    if not key or f"/{MODELS}" in f"/{run}/":
-        return False
-    return _point(file.head.partition(b"\n")[0]) is not None
+    # the metrics of models, which lie beside runs, repeat those of a run
+    return bool(key) and "/models/" not in f"/{run}/" and _point(file.head.partition(b"\n")[0]) is not None
 
 
 def read(found: Readings) -> None:
     run, key = _parts(found.lines.file.name)
-    found.folder = run or "."
-    lines = found.lines
-    lines.check = _check
-    for block in lines.blocks():
-        for number, line in enumerate(block.split(b"\n")):
-            if not line:
-                continue
-            point = _point(line)
-            if point is None:
-                lines.line = lines.first_line + number
-                lines.reject("not a time, a value and a step", line)
-            else:
-                found.point(key, *point)
+    found.in_folder(run or ".")
+    found.lines.check = _incomplete  # a step may have been cut short
+    for line in found.numbered_lines():
+        point = _point(line)
+        if point is not None:
+            found.point(key, *point)
+        elif line:
+            found.lines.reject("not a time, a value and a step", line)
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Return the folder of the run, and the metric's key, which may have slashes."""
+    """The folder of the run, and the metric's key, which may have slashes."""
     before, metrics, key = f"/{name}".partition(f"/{FOLDER}")
     return (before.removeprefix("/"), key) if metrics else ("", "")
 
@@ -66,21 +64,8 @@ def _point(line: bytes) -> tuple[int, float, float] | None:
     return whole, time / 1e3, value
 
 
-def _check(_rest: bytes) -> None:
-    """Raise ValueError for a last line without a line end that is incomplete. A step may have been cut short."""
+def _incomplete(_rest: bytes) -> None:
     raise ValueError("no line end")
-
-
-FORMAT = Format(
-    "mlflow",
-    "MLflow's file store: `mlruns/EXPERIMENT/RUN/metrics/KEY`",
-    "`<key>`, with the step and time of each value",
-    "Several runs in one run folder are several folders (`use_run_name_prefix`). The metrics of models repeat those of "
-    "their run and are left out.",
-    claims,
-    read,
-    (b" ",),
-)
 
 
 SQLITE, LARGEST = b"SQLite format 3\0", sys.float_info.max
@@ -94,8 +79,7 @@ ROWS = """
 
 def read_database(found: Readings) -> None:
     """A workload wrote the database: it is read from memory, its views are not, and no statement takes forever."""
-    data = found.lines.file.read(found.allowance.limits.json_bytes)
-    found.allowance.read(len(data))
+    data = found.content(found.allowance.limits.json_bytes)
 
     def is_late() -> bool:
         try:
@@ -117,19 +101,13 @@ def read_database(found: Readings) -> None:
                 raise UnreadableInputError("has no tables of metrics and runs")
             for run, key, value, is_nan, time, step in database.execute(ROWS):
                 number = math.nan if is_nan else math.copysign(math.inf, value) if abs(value) == LARGEST else value
-                found.folder = f"{before}/{run}".removeprefix("./")
+                found.in_folder(f"{before}/{run}".removeprefix("./"))
                 found.point(str(key), int(step), time / 1e3, float(number))
     except sqlite3.Error as error:
         raise UnreadableInputError(f"is no whole database: {error}") from error
 
 
+FORMAT = Format("mlflow", (b" ",), read, is_metric)
 DATABASE = Format(
-    "mlflow-database",
-    "MLflow: `mlflow.db` of `sqlite:///mlflow.db`, its store of today",
-    "`<key>`, with the step and time of each value",
-    "Several runs in one database are several folders (`use_run_name_prefix`), deleted ones are left out. The size "
-    "limit is that of a document.",
-    lambda file: file.head.startswith(SQLITE),
-    read_database,
-    (SQLITE, b"latest_metrics"),
+    "mlflow-database", (SQLITE, b"latest_metrics"), read_database, lambda file: file.head.startswith(SQLITE)
 )

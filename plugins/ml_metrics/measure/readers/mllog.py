@@ -1,59 +1,74 @@
-"""MLPerf's MLLOG lines, `:::MLLOG {...}`, anywhere in a log."""
+"""MLPerf's MLLOG lines, `:::MLLOG {...}`, anywhere in a log.
+
+:::MLLOG {"key": "seed", "value": 7, "time_ms": 1790000000000, "event_type": "POINT_IN_TIME", "metadata": {}}
+:::MLLOG {"key": "run_start", "value": null, "time_ms": 1790000000100, "event_type": "INTERVAL_START", ...}
+:::MLLOG {"key": "eval_accuracy", "value": 0.75, ..., "metadata": {"epoch_num": 4}}
+:::MLLOG {"key": "run_stop", ..., "event_type": "INTERVAL_END", "metadata": {"status": "success"}}
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.kinds import LOWER
 from ml_metrics.core.model import Stated
 from ml_metrics.measure.points import step_of
-from ml_metrics.measure.readers.format import Format, value_of
+from ml_metrics.measure.readers.format import Format, keys_of, value_of
 
 if TYPE_CHECKING:
-    from ml_metrics.measure.readers.format import Beginning, Readings
+    from ml_metrics.measure.readers.format import Beginning
+    from ml_metrics.measure.readings import Readings
 
 
 TOKEN = b":::MLLOG"
-POINT_IN_TIME = "POINT_IN_TIME"
 STEPS = ("step", "step_num", "samples_count", "epoch_num", "epoch_count", "block_num", "first_epoch_num")
 """The fields of the metadata that are the step of a point, the first choice first."""
-START, STOP = "_start", "_stop"
-RUN, STATUS, SUCCESS = "run", "status", "success"
-RESULT = "result_"
-"""What MLPerf Inference measured, without a step."""
-TIME_TO_TRAIN = "time_to_train"
-SECONDS = Stated("s", LOWER)
+RUN = "run"
 MAX_OPEN = 1_000
 """How many kinds of intervals may be open at once."""
 
 
-def claims(file: Beginning) -> bool:
+def is_mllog(file: Beginning) -> bool:
     return any(TOKEN in line and b'"key"' in line and b'"time_ms"' in line for line in file.head.split(b"\n"))
-
-
-@dataclass(slots=True)
-class _Intervals:
-    """The starts of intervals that have not ended, and the values of series so far."""
-
-    starts: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
 
 
 def read(found: Readings) -> None:
     """Read values with a step as points, others as descriptions of the run, and the durations of intervals."""
-    intervals = _Intervals()
-
-    found.lines.check = _check
-    for block in found.lines.blocks():
+    lines = found.lines
+    lines.check = _check
+    starts: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for block in lines.blocks():
         texts = [_behind_token(line) for line in block.split(b"\n")]
         objects = b"\n".join(text if text.startswith(b"{") else b"" for text in texts)
-        for event in found.lines.objects(objects, " behind the token"):
-            _add(found, intervals, event)
-    if RUN in intervals.starts:
-        found.lines.warn("the run has a start and no stop: it was cut off, and has no time_to_train")
+        for event in lines.objects(objects, " behind the token"):
+            key, time, kind = event.get("key"), value_of(event.get("time_ms")), event.get("event_type")
+            if not isinstance(key, str) or time is None or not math.isfinite(time):
+                lines.reject("an event without key and time_ms", event)
+                continue
+            metadata = keys_of(event, "metadata")
+            step = next((step for name in STEPS if (step := step_of(metadata.get(name))) is not None), None)
+            if kind == "INTERVAL_START":
+                if key.endswith("_start") and len(starts) < MAX_OPEN:
+                    starts[key.removesuffix("_start")] = time
+            elif kind != "INTERVAL_END":
+                _add_value(found, key, event.get("value"), step, time / 1e3)
+            elif (start := starts.pop(name := key.removesuffix("_stop"), None)) is not None:
+                seconds, aborted = (time - start) / 1e3, name == RUN and metadata.get("status") != "success"
+                if aborted:
+                    lines.warn("the run was aborted: time_to_train is not a finite number")
+                number = counts[name] = counts.get(name, -1) + 1
+                found.add(
+                    "time_to_train" if name == RUN else f"{name}/seconds",
+                    [math.nan if aborted else seconds],
+                    Stated("s", LOWER),
+                    step=0 if name == RUN else number if step is None else step,
+                    time=time / 1e3,
+                )
+    if RUN in starts:
+        lines.warn("the run has a start and no stop: it was cut off, and has no time_to_train")
 
 
 def _behind_token(line: bytes) -> bytes:
@@ -66,77 +81,18 @@ def _check(rest: bytes) -> None:
         json.loads(_behind_token(rest))
 
 
-def _add(found: Readings, intervals: _Intervals, event: dict[str, Any]) -> None:
-    key, time = event.get("key"), value_of(event.get("time_ms"))
-    if not isinstance(key, str) or time is None or not math.isfinite(time):
-        found.lines.reject("an event without key and time_ms", event)
-        return
-    metadata = event.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    kind = event.get("event_type")
-    if kind == "INTERVAL_START":
-        _start(intervals, key, time)
-    elif kind == "INTERVAL_END":
-        _stop(found, intervals, key, time, metadata)
-    else:
-        _point(found, key, event.get("value"), metadata, time / 1e3)
-
-
-def _start(intervals: _Intervals, key: str, time: float) -> None:
-    if key.endswith(START) and len(intervals.starts) < MAX_OPEN:
-        intervals.starts[key.removesuffix(START)] = time
-
-
-def _stop(found: Readings, intervals: _Intervals, key: str, time: float, metadata: dict[str, Any]) -> None:
-    name = key.removesuffix(STOP)
-    start = intervals.starts.pop(name, None)
-    if start is None:
-        return
-    seconds = (time - start) / 1e3
-    if name == RUN:
-        if metadata.get(STATUS) != SUCCESS:
-            found.lines.warn("the run was aborted: time_to_train is not a finite number")
-            seconds = math.nan
-        found.add(TIME_TO_TRAIN, [seconds], SECONDS, step=0, time=time / 1e3)
-    else:
-        number = intervals.counts[name] = intervals.counts.get(name, -1) + 1
-        step = _step(metadata)
-        found.add(f"{name}/seconds", [seconds], SECONDS, step=number if step is None else step, time=time / 1e3)
-
-
-def _point(found: Readings, key: str, value: Any, metadata: dict[str, Any], time: float) -> None:
-    step = _step(metadata)
-    for name, content in (
-        ((f"{key}/{inner}", one) for inner, one in value.items()) if isinstance(value, dict) else ((key, value),)
-    ):
+def _add_value(found: Readings, key: str, value: Any, step: int | None, time: float) -> None:
+    values = {f"{key}/{inner}": one for inner, one in value.items()} if isinstance(value, dict) else {key: value}
+    for name, content in values.items():
         number = value_of(content)
-        if step is None and name.startswith(RESULT) and number is not None and content is not None:
-            found.add(name, [number])
+        if step is None and name.startswith("result_") and number is not None and content is not None:
+            found.add(name, [number])  # of MLPerf Inference
         elif step is None or content is None:
             found.describe(f"mllog/{name}", content)
-        elif number is None:
-            if not isinstance(content, str | bool):
-                found.lines.reject("a value is not a number", content)
-        else:
+        elif number is not None:
             found.point(name, step, time, number)
+        elif not isinstance(content, str | bool):
+            found.lines.reject("a value is not a number", content)
 
 
-def _step(metadata: dict[str, Any]) -> int | None:
-    for name in STEPS:
-        step = step_of(metadata.get(name))
-        if step is not None:
-            return step
-    return None
-
-
-FORMAT = Format(
-    "mllog",
-    "MLPerf logging: `:::MLLOG` lines, in any log; MLPerf Inference's `mlperf_log_detail.txt`",
-    "`<key>` for values with a step, epoch or number of samples; `<key>/<field>` for objects such as `tracked_stats`; "
-    "`time_to_train`, `epoch/seconds`, `eval/seconds`, ... for intervals; `result_...` of MLPerf Inference",
-    "Values without a step, such as `seed` and `global_batch_size`, describe the run. A run that was aborted has a "
-    "`time_to_train` that is not a finite number; one without an end has none, with a warning.",
-    claims,
-    read,
-    (TOKEN,),
-)
+FORMAT = Format("mllog", (TOKEN,), read, is_mllog)

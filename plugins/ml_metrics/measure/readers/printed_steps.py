@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.limits import Allowance, Limits
 from ml_metrics.core.values import nearest_year
-from ml_metrics.measure.readers.format import Readings
-from ml_metrics.measure.readers.log import LOG_PROFILES, readings_of
-from ml_metrics.measure.readers.log_profile import LOSS, STEP_TIME, TOKENS
+from ml_metrics.measure.readers.log import readings_of
+from ml_metrics.measure.readers.log_profiles import LOG_PROFILES, LOSS, STEP_TIME, TOKENS
+from ml_metrics.measure.readings import Readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.config.collection import Logs
     from ml_metrics.core.model import Workload
-    from ml_metrics.measure.readers.log_profile import Profile, Reading
+    from ml_metrics.measure.readers.log_profiles import Profile, Reading
     from ml_metrics.store import storage
 
 

@@ -1,4 +1,4 @@
-"""Programs whose JSON and XML is read with few lines each: most by paths, as a test file could."""
+"""Programs whose files are read with few lines each: most by paths, as a test file could."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.collection import INDEX, Document
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Stated
+from ml_metrics.measure.lines import parsed_document
 from ml_metrics.measure.points import PointFields, seconds_of, step_of
-from ml_metrics.measure.readers.documents import add_all, documents_in, leaves, measured, parse_xml
+from ml_metrics.measure.readers.documents import add_all, documents_in, measured, parse_xml
 from ml_metrics.measure.readers.format import (
-    NO_DOCUMENT,
     Format,
-    decoded,
     each_object,
+    has,
+    keys_of,
     numbers_in,
     objects_in,
-    parse,
     value_of,
 )
 from ml_metrics.measure.readers.hardware_sweeps import FIO, read_fio
+from ml_metrics.measure.readings import LONGEST_UNIT, stated_unit
+from ml_metrics.measure.text import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ml_metrics.measure.readers.format import Beginning, Readings
+    from ml_metrics.measure.readers.format import Beginning
+    from ml_metrics.measure.readings import Readings
 
 
 def by_paths(
@@ -44,18 +47,38 @@ def by_paths(
     return read
 
 
-def has(*keys: str) -> Callable[[Beginning], bool]:
-    return lambda file: isinstance(file.document, dict) and file.document.keys() >= set(keys)
-
-
 def metric(path: str, unit: str | None = None, better: str | None = None) -> dict[str, str | None]:
     return {"path": path, "unit": unit, "better": better}
 
 
 def _is_result(file: Beginning) -> bool:
     values = file.document
-    runtimes = {"train_runtime", "eval_runtime", "predict_runtime", "test_runtime"}
-    return isinstance(values, dict) and bool(runtimes & values.keys()) and "log_history" not in values
+    runtimes = {f"{part}_runtime" for part in ("train", "eval", "predict", "test")}
+    return isinstance(values, dict) and not runtimes.isdisjoint(values) and "log_history" not in values
+
+
+BMF = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{\s*"[^"]*"\s*:\s*\{\s*"(lower_|upper_)?value"')
+"""Only a document that begins so is read to its end: many documents hold a `value` somewhere."""
+
+
+def _is_bmf(file: Beginning) -> bool:
+    """Whether the document is nothing but benchmarks of measures of values."""
+    content = file.document if BMF.match(file.head) else None
+    if not isinstance(content, dict) or not content:
+        return False
+    return all(isinstance(measures, dict) and measures for measures in content.values()) and all(
+        isinstance(one, dict) and "value" in one and one.keys() <= {"value", "lower_value", "upper_value"}
+        for measures in content.values()
+        for one in measures.values()
+    )
+
+
+def _are_entries(file: Beginning) -> bool:
+    """Whether each is one of github-action-benchmark's `customBiggerIsBetter` and `customSmallerIsBetter`."""
+    content, needed = file.document, {"name", "unit", "value"}
+    return (isinstance(content, list) and bool(content)) and all(
+        isinstance(one, dict) and needed <= one.keys() <= needed | {"range", "extra"} for one in content
+    )
 
 
 def _is_evals(file: Beginning) -> bool:
@@ -72,16 +95,14 @@ def _summary(found: Readings) -> list[dict[str, Any]]:
 
 
 def _junit(found: Readings) -> list[Any]:
-    found.allowance.read()
-    content = parse_xml(found.lines.file.read(found.allowance.limits.line_bytes))
+    content = parse_xml(found.content())
     return [{"testsuites": {"testsuite": [content["testsuite"]]}}] if "testsuite" in content else [content]
 
 
 def _newest(found: Readings) -> list[Any]:
-    """Return data.js with the last entry of each group: there is one for each commit."""
-    found.allowance.read()
-    text = decoded(found.lines.file.read(found.allowance.limits.json_bytes)).partition("=")[2]
-    entries = parse(text.strip().removesuffix(";"), found.allowance.limits.json_nesting)["entries"]
+    """data.js with the last entry of each group: there is one for each commit."""
+    text = found.content(found.allowance.limits.json_bytes).partition(b"=")[2].strip().removesuffix(b";")
+    entries = parsed_document(text, found.allowance.limits.json_nesting)["entries"]
     return [{group: each[-1:] for group, each in entries.items()}]
 
 
@@ -127,15 +148,16 @@ def _is_dvclive(file: Beginning) -> bool:
 def _read_dvclive(found: Readings) -> None:
     """The folders below `metrics` are part of the name: train/loss and val/loss are two series."""
     before, _, name = f"/{found.lines.file.name}".rpartition(DVCLIVE)
-    found.folder = before.strip("/") or "."
+    found.in_folder(before.strip("/") or ".")
     name = name.removesuffix(".tsv")
     for row in documents_in(found, "csv"):
         step, value = (measured(row.get(key, ""))[0] for key in ("step", name.rpartition("/")[2]))
-        if step is None or value is None or not step.is_integer():
+        whole = step_of(step)
+        if whole is None or value is None:
             found.lines.reject("no step or no number", row)
             continue
         time = seconds_of(measured(row.get("timestamp", ""))[0], certain=True)
-        found.point(name, int(step), math.nan if time is None else time, value)
+        found.point(name, whole, math.nan if time is None else time, value)
 
 
 DVCLIVE = "/plots/metrics/"
@@ -143,21 +165,19 @@ DVCLIVE = "/plots/metrics/"
 
 def _read_sysbench(found: Readings) -> None:
     """Read the indented lines `name: value` below each heading, and rates in brackets behind a value."""
-    found.lines.check = bytes
     section, unit = "", ""
-    for block in found.lines.blocks():
-        for line in block.decode(errors="replace").split("\n"):
-            name, colon, text = line.partition(":")
-            if line[:1].strip() and colon:
-                heading = SYSBENCH_HEADING.match(name)
-                section, unit = (heading["name"].lower(), heading["unit"] or "") if heading else ("", "")
-            elif colon and section:
-                tag = re.sub(r"[^a-z0-9/]+", "_", f"{section}/{name.strip().lower()}").strip("_")
-                first, _, rate = text.partition("(")
-                for end, content in (("", first), ("_per_second", rate.partition(" per sec")[0])):
-                    value, own = measured(content.strip())
-                    if value is not None:
-                        found.add(f"{tag}{end}", [value], Stated(own or ("" if end else unit), repeats=True))
+    for line in found.text_lines():
+        name, colon, text = line.partition(":")
+        if line[:1].strip() and colon:
+            heading = SYSBENCH_HEADING.match(name)
+            section, unit = (heading["name"].lower(), heading["unit"] or "") if heading else ("", "")
+        elif colon and section:
+            tag = re.sub(r"[^a-z0-9/]+", "_", f"{section}/{name.strip().lower()}").strip("_")
+            first, _, rate = text.partition("(")
+            for end, content in (("", first), ("_per_second", rate.partition(" per sec")[0])):
+                value, own = measured(content.strip())
+                if value is not None:
+                    found.add(f"{tag}{end}", [value], Stated(own or ("" if end else unit), repeats=True))
 
 
 SYSBENCH_HEADING = re.compile(r"(?P<name>[A-Za-z][A-Za-z ]*?) *(?:\((?P<unit>\w+)\))?$")
@@ -181,14 +201,14 @@ def _add_perfherder(found: Readings, name: str, one: dict[str, Any], suite: dict
     if value is None:
         return
     better = LOWER if one.get("lowerIsBetter", suite.get("lowerIsBetter", True)) else HIGHER
-    unit = one.get("unit") or suite.get("unit")
-    found.add(name, [value], Stated(unit[:30] if isinstance(unit, str) else "", better, repeats=True))
+    found.add(name, [value], Stated(stated_unit(one.get("unit") or suite.get("unit")), better, repeats=True))
 
 
 def _is_jmh(file: Beginning) -> bool:
     content = file.document
-    are_results = isinstance(content, list) and content
-    return bool(are_results) and all(isinstance(one, dict) and "primaryMetric" in one for one in content)
+    return (isinstance(content, list) and bool(content)) and all(
+        isinstance(one, dict) and "primaryMetric" in one for one in content
+    )
 
 
 def _read_jmh(found: Readings) -> None:
@@ -197,24 +217,23 @@ def _read_jmh(found: Readings) -> None:
         others = one.get("secondaryMetrics") or {}
         for name, measures in {"": one["primaryMetric"], **others}.items():
             values = [value for part in measures.get("rawData") or () for value in numbers_in(part) or ()]
-            known = Stated(str(measures.get("scoreUnit", ""))[:30], better if not name else "", repeats=True)
+            known = Stated(str(measures.get("scoreUnit", ""))[:LONGEST_UNIT], better if not name else "", repeats=True)
             tag = f"{one['benchmark']}/{name}" if name else str(one["benchmark"])
             score = value_of(measures.get("score"))
             found.add(tag, values or ([] if score is None else [score]), known, dimensions=one.get("params") or {})
 
 
 def _is_otlp(file: Beginning) -> bool:
-    documents = file.lines if file.document is NO_DOCUMENT else [file.document]
-    return bool(documents) and all(isinstance(one, dict) and "resourceMetrics" in one for one in documents)
+    return bool(file.documents) and all(isinstance(one, dict) and "resourceMetrics" in one for one in file.documents)
 
 
 def _read_otlp(found: Readings) -> None:
     counted: dict[str, int] = {}
     for export in each_object(found):
         for one in _otlp_metrics(export):
-            unit = str(one.get("unit", "")).strip("{}")[:30].removeprefix("1")
+            unit = str(one.get("unit", "")).strip("{}")[:LONGEST_UNIT].removeprefix("1")
             for kind in ("gauge", "sum", "histogram", "exponentialHistogram", "summary"):
-                for point in objects_in((one.get(kind) or {}).get("dataPoints")):
+                for point in objects_in(keys_of(one, kind).get("dataPoints")):
                     values = {
                         "": point.get("asDouble", point.get("asInt")),
                         "/sum": point.get("sum"),
@@ -272,105 +291,36 @@ _IPERF = {
 }
 
 FORMATS = (
-    Format(
-        "json-lines",
-        "detectron2, MMEngine, MaxText and others: JSON lines with steps, in a file that is not named `*.jsonl`",
-        "`<key>`, nested keys as `<key>/<field>`, with step and time",
-        "All of the first lines have a step, as [flat lines](sources.md#flat-lines-points) have it, and a number.",
-        _has_points,
-        _read_points,
-        (b"{",),
-    ),
-    Format(
-        "dvclive",
-        "DVCLive: `plots/metrics/**.tsv`",
-        "`<folders>/<key>`: `train/loss`",
-        "The folders are those below `plots/metrics`.",
-        _is_dvclive,
-        _read_dvclive,
-        (b"step\t",),
-    ),
+    Format("json-lines", (b"{",), _read_points, _has_points),
+    Format("dvclive", (b"step\t",), _read_dvclive, _is_dvclive),
     Format(
         "hf-trainer-state",
-        "Hugging Face Trainer: `trainer_state.json`",
-        "`<key>` of `log_history`, with its step",
-        "What several evaluations write at one step under one key are several points of one series.",
-        has("log_history", "global_step"),
-        by_paths({"metrics": {"{2}": "$.log_history[*].*"}, "step": "step"}),
         (b'"log_history"',),
+        by_paths({"metrics": {"{2}": "$.log_history[*].*"}, "step": "step"}),
+        has("log_history", "global_step"),
     ),
+    Format("hf-results", (b"_runtime",), by_paths({}), _is_result),
+    Format("wandb-summary", (b'"_wandb"', b'"_runtime"'), by_paths({}, documents=_summary), has("_wandb", "_runtime")),
+    Format("bencher", (b'"value"',), by_paths({"metrics": {"{1}/{2}": "$.*.*.value"}}), _is_bmf),
     Format(
-        "hf-results",
-        "Hugging Face Trainer: `all_results.json`, `eval_results.json`, `train_results.json`",
-        "`<key>`",
-        "They are results of the whole training, without steps. A key that several of these files have is a series of "
-        "repeats.",
-        _is_result,
-        by_paths({}),
-        (b"_runtime",),
+        "github-action-benchmark",
+        (b'"name"', b'"unit"', b'"value"'),
+        by_paths({"metrics": {"{name}": "$[*].value"}, "unit": "{unit}"}),
+        _are_entries,
     ),
-    Format(
-        "wandb-summary",
-        "Weights & Biases: `wandb-summary.json`, the last value of each key",
-        "`<key>`, nested keys as `<key>/<field>`",
-        "Keys that begin with `_` are left out, and so are keys that a `.wandb` file of the folder has.",
-        has("_wandb", "_runtime"),
-        by_paths({}, documents=_summary),
-        (b'"_wandb"', b'"_runtime"'),
-    ),
-    Format(
-        "fio",
-        "fio: `--output-format=json`",
-        "`<job>/read/iops`, `<job>/read/bandwidth`, `<job>/read/latency_mean` ..., and of `write`; curves over "
-        "depth, jobs or block size: `write.clat_ns.percentile.99`",
-        "Jobs with the same name are repeats. A direction without any input or output has values of 0.",
-        has("fio version", "jobs"),
-        _read_fio,
-        (b'"fio version"',),
-        FIO,
-    ),
+    Format("fio", (b'"fio version"',), _read_fio, has("fio version", "jobs"), FIO),
     Format(
         "iperf3",
-        "iperf3: `--json`",
-        "`sent/bits_per_second`, `sent/retransmits`, `received/bits_per_second`; `udp/jitter`, `udp/lost_packets`",
-        "The sums of all streams are read, not the intervals.",
-        has("start", "intervals", "end"),
-        by_paths({"metrics": _IPERF}),
         (b'"intervals"', b'"end"'),
+        by_paths({"metrics": _IPERF}),
+        has("start", "intervals", "end"),
     ),
-    Format(
-        "jmh",
-        "JMH: `-rf json`",
-        "`<benchmark>`, each iteration a repeat, in the unit of the file; `<benchmark>/<metric>` for secondary metrics",
-        "Throughput is better if higher, the other modes are times. Parameters that differ stand before the name.",
-        _is_jmh,
-        _read_jmh,
-        (b'"primaryMetric"',),
-    ),
-    Format(
-        "otlp",
-        "OpenTelemetry: metrics in OTLP JSON, as the collector's file exporter writes them, an export a line",
-        "`<metric>`, and `<metric>/sum` and `<metric>/count` of histograms, with the unit of the file",
-        "Attributes that differ stand before the name. A counter is as it was exported: its totals, or what was added.",
-        _is_otlp,
-        _read_otlp,
-        (b'"resourceMetrics"',),
-    ),
-    Format(
-        "evals-result",
-        "XGBoost's `evals_result` and LightGBM's `record_evaluation`, written as JSON",
-        "`<data set>/<metric>`, with the round as its step",
-        "All lists have the same length, and nothing else is in the file.",
-        _is_evals,
-        by_paths({"metrics": {"{1}/{2}": "$.*.*"}, "step": INDEX}),
-        (b"{", b"["),
-    ),
+    Format("jmh", (b'"primaryMetric"',), _read_jmh, _is_jmh),
+    Format("otlp", (b'"resourceMetrics"',), _read_otlp, _is_otlp),
+    Format("evals-result", (b"{", b"["), by_paths({"metrics": {"{1}/{2}": "$.*.*"}, "step": INDEX}), _is_evals),
     Format(
         "junit",
-        "JUnit's XML, as pytest, Maven, CTest and others write it",
-        "`<class>.<test>/time`, and `<suite>/tests`, `<suite>/failures`, `<suite>/errors`, `<suite>/skipped`",
-        "Tests of the same name are repeats. A test that failed has a time, too: judge the failures.",
-        lambda file: file.head.lstrip().startswith(b"<"),
+        (b"<testsuite", b"<testcase"),
         by_paths(
             {"metrics": {"{classname}.{name}/time": metric("$..testcase[*].time", "s", LOWER)}},
             {"metrics": {f"{{name}}/{count}": f"$..testsuite[*].{count}" for count in ("tests", "skipped")}},
@@ -378,33 +328,14 @@ FORMATS = (
             | {"better": LOWER},
             documents=_junit,
         ),
-        (b"<testsuite", b"<testcase"),
+        lambda file: file.head.lstrip().startswith(b"<"),
     ),
-    Format(
-        "sysbench",
-        "sysbench: its report",
-        "`<section>/<name>`: `cpu_speed/events_per_second`, `latency/avg`, `sql_statistics/transactions_per_second`",
-        "Several reports in one file are repeats.",
-        lambda file: b"General statistics:" in file.head,
-        _read_sysbench,
-        (b"sysbench ", b"General statistics:"),
-    ),
+    Format("sysbench", (b"sysbench ", b"General statistics:"), _read_sysbench),
     Format(
         "benchmark-data",
-        "github-action-benchmark: its history, `data.js`",
-        "`<name>`, of the newest commit, with the unit of the file",
-        "The values of earlier commits are left out.",
-        lambda file: file.head.lstrip().startswith(b"window.BENCHMARK_DATA"),
-        by_paths({"metrics": {"{name}": "$.*[*].benches[*].value"}, "unit": "{unit}"}, documents=_newest),
         (b"window.BENCHMARK_DATA",),
+        by_paths({"metrics": {"{name}": "$.*[*].benches[*].value"}, "unit": "{unit}"}, documents=_newest),
+        lambda file: file.head.lstrip().startswith(b"window.BENCHMARK_DATA"),
     ),
-    Format(
-        "perfherder",
-        "Mozilla's Perfherder: `PERFHERDER_DATA:` lines, in any log",
-        "`<suite>`, and `<suite>/<subtest>`, with unit and direction; options of a suite follow its name",
-        "Replicates are left out: the value of a subtest is made from them.",
-        lambda file: PERFHERDER in file.head,
-        _read_perfherder,
-        (PERFHERDER,),
-    ),
+    Format("perfherder", (PERFHERDER,), _read_perfherder),
 )

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER, kind_of
 from ml_metrics.core.model import Stated
-from ml_metrics.measure.readers.format import Format, each_object, value_of
+from ml_metrics.measure.readers.format import Beginning, Format, each_object, keys_of, value_of
 from ml_metrics.measure.sweeps import Axis, Value, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ml_metrics.measure.readers.format import Beginning, Readings
+    from ml_metrics.measure.readings import Readings
 
 
 UNITS = {
@@ -51,46 +51,34 @@ def dotted(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
         yield name, found
 
 
-def keys_of(document: Any, name: str) -> dict[str, Any]:
-    found = document.get(name) if isinstance(document, dict) else None
-    return found if isinstance(found, dict) else {}
+# inference-perf: {"load_summary": {"requested_rate": 4}, "successes": {"count": 9, "latency": {...}}, "failures": ...}
 
-
-# inference-perf
+LOADS = ("requested_rate", "concurrency")
 
 
 def is_stage(file: Beginning) -> bool:
     summary = keys_of(file.document, "load_summary")
-    return "successes" in (file.document if summary else ()) and not summary.keys().isdisjoint(LOADS)
-
-
-LOADS = ("requested_rate", "concurrency")
-OF_STAGE = {"rate": RATE, "throughput": TOKEN_RATE, "latency": Stated("s", LOWER)}
+    return bool(summary) and "successes" in file.document and not summary.keys().isdisjoint(LOADS)
 
 
 def read_stage(found: Readings) -> None:
     document = found.document()
-    summary = document["load_summary"]
-    counts = {name: number(keys_of(document, name).get("count")) for name in ("successes", "failures")}
+    summary, parts = document["load_summary"], {name: document.get(name) for name in ("successes", "failures")}
+    done, failed = (number(keys_of(parts, name).get("count")) for name in parts)
     values = {}
-    for name, y in dotted({"load_summary": summary, **{part: document.get(part) for part in counts}}):
-        *path, last = name.split(".") if not name.endswith("p99.9") else [*name.removesuffix(".p99.9").split("."), ""]
-        if "latency" in path and (last in STATISTICS or not last):
-            values[name] = Value.of(y, OF_STAGE["latency"])
-        elif "throughput" in path:
-            values[name] = Value.of(y, RATE if "request" in last else TOKEN_RATE)
-        elif last == "achieved_rate":
-            values[name] = Value.of(y, RATE)
-    found.measured(
-        {name: summary[name] for name in LOADS if name in summary},
-        values,
-        samples=count_of(counts["successes"]),
-        failed=not counts["successes"] and bool(counts["failures"]),
-        achieved=number(summary.get("achieved_rate")),
-    )
+    for name, y in dotted({"load_summary": summary, **parts}):
+        path, last = name.split("."), name.removesuffix(".p99.9").rpartition(".")[2]
+        if "latency" in path and (last in STATISTICS or name.endswith(".p99.9")):
+            values[name] = Value(y, "s", LOWER)
+        elif "throughput" in path or last == "achieved_rate":
+            is_rate = "request" in last or last == "achieved_rate"
+            values[name] = Value.of(y, RATE if is_rate else TOKEN_RATE)
+    settings = {name: summary[name] for name in LOADS if name in summary}
+    achieved, is_failure = number(summary.get("achieved_rate")), not done and bool(failed)
+    found.measured(settings, values, samples=count_of(done), failed=is_failure, achieved=achieved)
 
 
-# SGLang
+# SGLang: {"backend": "sglang", "dataset_name": "random", "request_rate": 4.0, "output_throughput": 812.5, ...}
 
 SGLANG = frozenset({"backend", "dataset_name", "output_throughput", "median_ttft_ms"})
 SGLANG_SETTINGS = (
@@ -100,8 +88,10 @@ SGLANG_SETTINGS = (
 
 
 def is_sglang(file: Beginning) -> bool:
-    lines = file.lines or ([file.document] if isinstance(file.document, dict) else [])
-    return bool(lines) and all(one.keys() >= SGLANG and "model_id" not in one for one in lines)
+    found = file.documents
+    return bool(found) and all(
+        isinstance(one, dict) and one.keys() >= SGLANG and "model_id" not in one for one in found
+    )
 
 
 def read_sglang(found: Readings) -> None:
@@ -113,25 +103,18 @@ def read_sglang(found: Readings) -> None:
             if y is not None:
                 unit = "tokens/s" if name.endswith("_throughput") else ""
                 values[name] = Value.of(y, RATE if name == "request_throughput" else facts(name, unit))
-        completed = one.get("completed")
-        achieved = values.get("request_throughput")
-        found.measured(
-            settings,
-            values,
-            samples=count_of(completed),
-            failed=completed == 0,
-            achieved=achieved.y if achieved else None,
-        )
+        done = one.get("completed")
+        achieved = values["request_throughput"].y if "request_throughput" in values else None
+        found.measured(settings, values, samples=count_of(done), failed=done == 0, achieved=achieved)
 
 
-# AIPerf
+# AIPerf: {"input_config": {...}, "request_throughput": {"unit": "requests/sec", "avg": 4.1, "p50": ...}, ...}
 
 LOAD_OF_AIPERF = ("concurrency", "request_rate", "user_centric_rate")
 
 
 def is_aiperf(file: Beginning) -> bool:
-    given = keys_of(file.document, "input_config")
-    return bool(given) and "unit" in keys_of(file.document, "request_throughput")
+    return bool(keys_of(file.document, "input_config")) and "unit" in keys_of(file.document, "request_throughput")
 
 
 def read_aiperf(found: Readings) -> None:
@@ -143,16 +126,12 @@ def read_aiperf(found: Readings) -> None:
         if not isinstance(unit, str):
             continue
         spread = number(metric.get("std"))
-        for statistic in STATISTICS & metric.keys():
+        for statistic in filter(STATISTICS.__contains__, metric):
             known = facts(name, unit)
             values[f"{name}.{statistic}"] = Value(number(metric[statistic]), known.unit, known.better, spread)
     achieved, count = (number(keys_of(document, name).get("avg")) for name in ("request_throughput", "request_count"))
     settings = {name: load[name] for name in LOAD_OF_AIPERF if load.get(name) is not None}
     found.measured(settings, values, samples=count_of(count), failed=count == 0, achieved=achieved)
-
-
-def is_aiperf_csv(file: Beginning) -> bool:
-    return file.head.lstrip().startswith(b"Metric,avg,min,max,")
 
 
 def read_aiperf_csv(found: Readings) -> None:
@@ -163,7 +142,7 @@ def read_aiperf_csv(found: Readings) -> None:
         if not row or row[0] in {"Metric", "Endpoint"}:
             header = row
             continue
-        if not header or header[0] != "Metric":
+        if header[:1] != ["Metric"]:
             continue
         name, known = with_unit(row[0])
         by_column = dict(zip(header[1:], row[1:], strict=False))
@@ -188,10 +167,8 @@ def with_unit(name: str) -> tuple[str, Stated]:
 
 def is_vllm_list(file: Beginning) -> bool:
     content = file.document
-    return (
-        isinstance(content, list)
-        and bool(content)
-        and all(isinstance(one, dict) and "concurrency" in one and keys_of(one, "metrics") for one in content)
+    return (isinstance(content, list) and bool(content)) and all(
+        isinstance(one, dict) and "concurrency" in one and keys_of(one, "metrics") for one in content
     )
 
 
@@ -202,19 +179,13 @@ def read_vllm_list(found: Readings) -> None:
             short = name.removesuffix("_tok_s").removesuffix("_req_s")
             unit = "tokens/s" if name.endswith("_tok_s") else "1/s" if name.endswith("_req_s") else ""
             values[f"metrics.{name}"] = Value.of(y, facts(short, unit))
-        done = one["metrics"].get("successful_requests")
-        found.measured(
-            {"concurrency": one["concurrency"]}, values, samples=count_of(done), failed=one.get("ok") is False
-        )
+        settings, done = {"concurrency": one["concurrency"]}, one["metrics"].get("successful_requests")
+        found.measured(settings, values, samples=count_of(done), failed=one.get("ok") is False)
 
 
 # trtllm-bench
 
 OVERVIEW = "PERFORMANCE OVERVIEW"
-
-
-def is_trtllm(file: Beginning) -> bool:
-    return OVERVIEW.encode() in file.head and b"Token Throughput" in file.head
 
 
 def read_trtllm(found: Readings) -> None:
@@ -297,9 +268,8 @@ def is_llama_bench(file: Beginning) -> bool:
         content = file.document if isinstance(file.document, list) else file.lines
         return bool(content) and all(isinstance(one, dict) and one.keys() >= LLAMA for one in content)
     first = file.head.partition(b"\n")[0].decode(errors="replace")
-    if {name.strip('"\r ') for name in first.split(",")} >= LLAMA:
-        return True
-    return b"| t/s |" in re.sub(rb" +", b" ", file.head) and b"| test |" in re.sub(rb" +", b" ", file.head)
+    head = re.sub(rb" +", b" ", file.head)
+    return {name.strip('"\r ') for name in first.split(",")} >= LLAMA or (b"| t/s |" in head and b"| test |" in head)
 
 
 def read_llama_bench(found: Readings) -> None:
@@ -358,10 +328,6 @@ def with_spread(text: str) -> tuple[float | None, float | None]:
     return number(y.strip()), number(spread.strip())
 
 
-def is_llama_benchy(file: Beginning) -> bool:
-    return b"llama-benchy" in file.head and re.search(rb"\|\s*(pp|tg)\d+ \(c\d+\)\s*\|", file.head) is not None
-
-
 def read_llama_benchy(found: Readings) -> None:
     """A row of the prompt, then one of the generation after it, whose prompt it does not name."""
     together: dict[tuple[str, str, str], dict[str, Value]] = {}
@@ -389,23 +355,16 @@ def read_llama_benchy(found: Readings) -> None:
 FORMATS = (
     Format(
         "inference-perf",
-        "inference-perf: `stage_N_lifecycle_metrics.json`",
-        "a curve of each rate, throughput and latency: `successes.latency.time_to_first_token.median`",
-        "x is the requested rate; a stage that achieved less than 90 % of it is marked `saturated`. The summary of all "
-        "stages is not a point.",
-        is_stage,
-        read_stage,
         (b'"load_summary"',),
+        read_stage,
+        is_stage,
         Axis(LOADS, {"requested_rate": "1/s"}, rates=("requested_rate",)),
     ),
     Format(
         "sglang",
-        "SGLang: `bench_serving --output-file`",
-        "a curve of each number: `output_throughput`, `median_ttft_ms`",
-        "Lines of several data sets and lengths in one file are curves of their own.",
-        is_sglang,
-        read_sglang,
         (b'"dataset_name"', b'"output_throughput"'),
+        read_sglang,
+        is_sglang,
         Axis(
             ("request_rate", "max_concurrency", "random_input_len", "random_output_len"),
             {"request_rate": "1/s"},
@@ -414,72 +373,41 @@ FORMATS = (
     ),
     Format(
         "aiperf",
-        "AIPerf, GenAI-Perf: `profile_export_*.json`",
-        "a curve of each statistic: `time_to_first_token.p50`",
-        "x is `concurrency` or `request_rate` of the input; folders may lie in one another.",
-        is_aiperf,
-        read_aiperf,
         (b'"request_throughput"',),
+        read_aiperf,
+        is_aiperf,
         Axis(LOAD_OF_AIPERF, {"request_rate": "1/s"}, rates=("request_rate",)),
     ),
     Format(
         "aiperf-csv",
-        "AIPerf, GenAI-Perf: `profile_export_*.csv`",
-        "a curve of each statistic: `Time to First Token p50`",
-        "The file does not state its load: it is the number in the name of its folder, such as `c16`.",
-        is_aiperf_csv,
+        (b"Metric,avg,min,max,",),
         read_aiperf_csv,
-        (b"Metric,avg,min,max",),
+        lambda file: file.head.lstrip().startswith(b"Metric,"),
         Axis(("concurrency",)),
     ),
     Format(
         "vllm-list",
-        "a list of results of `vllm bench serve`, one for each `concurrency`",
-        "a curve of each number below `metrics`",
-        "An element with `ok: false` failed.",
-        is_vllm_list,
-        read_vllm_list,
         (b'"concurrency"', b'"metrics"'),
+        read_vllm_list,
+        is_vllm_list,
         Axis(("concurrency",), by_file=True),
     ),
+    Format("trtllm-bench", (OVERVIEW.encode(), b"Token Throughput"), read_trtllm, axis=TRTLLM),
     Format(
-        "trtllm-bench",
-        "trtllm-bench: its output, with PERFORMANCE OVERVIEW",
-        "a curve of each number: `Token Throughput`",
-        "x is the output length, the input length or the number of requests, whichever was varied.",
-        is_trtllm,
-        read_trtllm,
-        (OVERVIEW.encode(),),
-        TRTLLM,
-    ),
-    Format(
-        "inferencex",
-        "InferenceX: the CSV of its dashboard",
-        "a curve over the concurrency of each column, without its unit: `Median TTFT`",
-        "Where the header says ms over times that are seconds, they are seconds.",
-        is_inferencex,
-        read_inferencex,
-        (b"Concurrency", b"ISL"),
-        Axis(("Concurrency",), by_file=True),
+        "inferencex", (b"Concurrency", b"ISL"), read_inferencex, is_inferencex, Axis(("Concurrency",), by_file=True)
     ),
     Format(
         "llama-bench",
-        "llama-bench: `-o csv`, `-o json`, `-o jsonl`, `-o md`",
-        "curves `avg_ts` and `avg_ns`, with their spread",
-        "x is the prompt length, depth, batch or another number that was varied.",
-        is_llama_bench,
-        read_llama_bench,
         (),
+        read_llama_bench,
+        is_llama_bench,
         Axis(LENGTHS, dict.fromkeys(LENGTHS[:3], "tokens"), by_file=True),
     ),
     Format(
         "llama-benchy",
-        "llama-benchy: `--format md`",
-        "a curve over the concurrency of each column: `pp e2e_ttft`, `tg t/s (total)`",
-        "A row of the generation belongs to the prompt in the row before it.",
-        is_llama_benchy,
-        read_llama_benchy,
         (b"llama-benchy",),
+        read_llama_benchy,
+        lambda file: re.search(rb"\|\s*(pp|tg)\d+ \(c\d+\)\s*\|", file.head) is not None,
         Axis(("concurrency",), by_file=True),
     ),
 )

@@ -1,54 +1,47 @@
-"""Metric streams: the values that the workload added to `<group>`, as the tags `<group>/<name>`."""
+"""Metric streams: the values that the workload added to `<group>`, as the tags `<group>/<name>`.
+
+    {"timestamp": 1790000000.5, "group": "app", "name": "loss", "value": 2.5}
+    {"timestamp": 1790000001.5, "group": "app", "name": "loss", "value": 2.25}
+
+Streams are in `telemetry.jsonl`, or in a bucket in its parts.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.core.model import Series
-from ml_metrics.measure.lines import LinesFile, is_part_of
-from ml_metrics.measure.points import Points
-from ml_metrics.measure.source import Found, Request
+from ml_metrics.measure.lines import is_part_of
+from ml_metrics.measure.readings import Readings
 from ml_metrics.measure.text import number_of
 
+if TYPE_CHECKING:
+    from ml_metrics.measure.source import Found, Request
+
 STEM = "telemetry"
-"""Streams are in `telemetry.jsonl`, or in a bucket in its parts."""
 
 
 def read(request: Request) -> Found:
     """A point's step is the number of earlier points of its metric."""
-    points: Points[tuple[str, str]] = Points(request.allowance)
-    warnings: list[str] = []
-    files = [file for file in request.files if is_part_of(STEM, file)]
-    for file in files:
-        lines = LinesFile(file, request.allowance)
-        for block in lines.blocks():
-            _add_lines(lines, points, block)
-        warnings += lines.warnings()
-    series = [Series(run, tag, np.arange(len(values)), times, values) for (run, tag), (_, times, values) in points]
-    return Found(series=series, warnings=warnings, files=len(files))
+    readings = Readings(request.allowance)
+    readings.read_each((file for file in request.files if is_part_of(STEM, file)), _read_file)
+    found = readings.found()
+    return replace(found, series=[replace(one, step=np.arange(len(one))) for one in found.series])
 
 
-def _add_lines(lines: LinesFile, points: Points[tuple[str, str]], block: bytes) -> None:
-    """Add the lines of a block. Only group and name are required; a missing value or time is NaN."""
-    rows_of: dict[tuple[str, str], list[float]] = {}
-    for line in lines.objects(block):
-        group, name = line.get("group"), line.get("name")
-        if not isinstance(group, str) or not isinstance(name, str):
-            lines.reject("without group and name", line)
-            continue
-        value, time = number_of(line.get("value")), number_of(line.get("timestamp"))
-        if value is None:
-            lines.reject("the value is not a number", line["value"])
-            continue
-        rows = rows_of.get((group, name))
-        if rows is None:
-            rows = points.rows_of((lines.folder, f"{group}/{name}"))
-            if rows is None:
-                points.leave_out()
-                continue
-            rows_of[group, name] = rows
-        rows += (0, math.nan if time is None else time, value)
-        points.waiting += 1
-    points.settle()
+def _read_file(found: Readings) -> None:
+    """Add each line. Only group and name are required; a missing value or time is NaN."""
+    for block in found.lines.blocks():
+        for line in found.lines.objects(block):
+            group, name = line.get("group"), line.get("name")
+            value, time = number_of(line.get("value")), number_of(line.get("timestamp"))
+            if not isinstance(group, str) or not isinstance(name, str):
+                found.lines.reject("without group and name", line)
+            elif value is None:
+                found.lines.reject("the value is not a number", line["value"])
+            else:
+                found.points(0, math.nan if time is None else time, [(f"{group}/{name}", value)])
+        found.settle()

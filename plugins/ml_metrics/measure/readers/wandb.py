@@ -1,4 +1,8 @@
-"""Weights & Biases, offline: `run-ID.wandb`, records of a protocol buffer in LevelDB's log format."""
+"""Weights & Biases, offline: `run-ID.wandb`, records of a protocol buffer in LevelDB's log format.
+
+A file begins with `:W&B` and is divided into blocks of 32 KiB. A record has a checksum, a length, and whether it is
+whole, or which part of one. Of its fields, `history` has values of one step: keys, and values as JSON.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +19,18 @@ from ml_metrics.measure.readers.format import Format, value_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.measure.readers.format import Beginning, Readings
+    from ml_metrics.measure.readings import Readings
 
 
 MAGIC = b":W&B"
-HEADER_BYTES = 7
+FILE_HEADER, RECORD_HEADER = 7, 7
 BLOCK_BYTES = 32 << 10
-RECORD_HEADER_BYTES = 7
-FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+FULL, LAST = 1, 4
 HISTORY = 2
 """The field of a record that has values of one step."""
 ITEM, STEP = 1, 2
 KEY, NESTED_KEY, VALUE = 1, 2, 16
-NUMBER = 1
 LONGEST_NUMBER = 100
-STEP_KEY, TIME_KEY = "_step", "_timestamp"
-
-
-def claims(file: Beginning) -> bool:
-    return file.head.startswith(MAGIC)
 
 
 def read(found: Readings) -> None:
@@ -42,15 +39,11 @@ def read(found: Readings) -> None:
         for number, record in enumerate(records_of(found, file)):
             found.lines.line = number
             try:
-                _add(found, record)
+                for field, content in fields_of(record):
+                    if field == HISTORY and isinstance(content, bytes):
+                        _add_history(found, content)
             except (ValueError, IndexError):
                 found.lines.reject("a record that cannot be decoded", record)
-
-
-def _add(found: Readings, record: bytes) -> None:
-    for field, content in fields_of(record):
-        if field == HISTORY and isinstance(content, bytes):
-            _add_history(found, content)
 
 
 def _add_history(found: Readings, history: bytes) -> None:
@@ -60,7 +53,7 @@ def _add_history(found: Readings, history: bytes) -> None:
         if not isinstance(content, bytes):
             continue
         if field == STEP:
-            step = next((one for number, one in fields_of(content) if number == NUMBER and isinstance(one, int)), 0)
+            step = next((one for number, one in fields_of(content) if number == 1 and isinstance(one, int)), 0)
         elif field == ITEM:
             key, text = _item(content)
             value = value_of(_parsed(text))
@@ -68,30 +61,24 @@ def _add_history(found: Readings, history: bytes) -> None:
                 found.lines.reject("a value is not a number", text)
             elif key:
                 values[key] = value
-    if STEP_KEY in values and step is None:
-        step = step_of(values[STEP_KEY]) if math.isfinite(values[STEP_KEY]) else None
-    time = values.get(TIME_KEY, math.nan)
+    if step is None and math.isfinite(given := values.get("_step", math.nan)):
+        step = step_of(given)
     for key, value in values.items():
         if not key.startswith("_"):
-            found.point(key, step or 0, time, value)
+            found.point(key, step or 0, values.get("_timestamp", math.nan), value)
 
 
 def _item(content: bytes) -> tuple[str, bytes]:
-    key, nested, text = "", [], b"null"
+    parts: dict[int, list[bytes]] = {}
     for field, part in fields_of(content):
-        if not isinstance(part, bytes):
-            continue
-        if field == KEY:
-            key = part.decode(errors="replace")
-        elif field == NESTED_KEY:
-            nested.append(part.decode(errors="replace"))
-        elif field == VALUE:
-            text = part
-    return "/".join(nested) or key, text
+        if isinstance(part, bytes):
+            parts.setdefault(field, []).append(part)
+    names = parts.get(NESTED_KEY) or parts.get(KEY, [])[-1:]
+    return "/".join(name.decode(errors="replace") for name in names), parts.get(VALUE, [b"null"])[-1]
 
 
 def _parsed(text: bytes) -> object:
-    """Return a value, which W&B writes as JSON; NaN and infinities as its writer spells them."""
+    """A value, which W&B writes as JSON; NaN and infinities as its writer spells them."""
     try:
         return json.loads(text) if len(text) <= LONGEST_NUMBER else text
     except (ValueError, RecursionError):
@@ -107,17 +94,17 @@ def records_of(found: Readings, file: IO[bytes]) -> Iterator[bytes]:
     block = file.read(BLOCK_BYTES)
     if not block.startswith(MAGIC):
         raise UnreadableInputError("does not begin as a file of W&B")
-    at, parts, most = HEADER_BYTES, [], found.allowance.limits.line_bytes
+    at, parts, most = FILE_HEADER, [], found.allowance.limits.line_bytes
     size = 0
     while block:
         found.allowance.read(len(block))
-        while at + RECORD_HEADER_BYTES <= len(block):
+        while at + RECORD_HEADER <= len(block):
             checksum = int.from_bytes(block[at : at + 4], "little")
             length, kind = int.from_bytes(block[at + 4 : at + 6], "little"), block[at + 6]
-            end = at + RECORD_HEADER_BYTES + length
+            end = at + RECORD_HEADER + length
             if kind == 0 and length == 0:
                 break
-            part = block[at + RECORD_HEADER_BYTES : end]
+            part = block[at + RECORD_HEADER : end]
             if len(part) < length or zlib.crc32(block[at + 6 : end]) != checksum:
                 found.lines.warn("is damaged or cut off; only the records before were read")
                 return
@@ -135,13 +122,4 @@ def records_of(found: Readings, file: IO[bytes]) -> Iterator[bytes]:
         found.lines.warn("ends within a record, which was left out")
 
 
-FORMAT = Format(
-    "wandb",
-    "Weights & Biases with `WANDB_MODE=offline`: `wandb/offline-run-*/run-*.wandb`",
-    "`<key>`, nested keys as `<key>/<field>`, with step and time",
-    "The history is read, not the summary or the system metrics. Media and tables are left out. Records are checked by "
-    "their checksums: after a damaged one nothing is read.",
-    claims,
-    read,
-    (MAGIC,),
-)
+FORMAT = Format("wandb", (MAGIC,), read, lambda file: file.head.startswith(MAGIC))

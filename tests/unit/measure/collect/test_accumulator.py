@@ -6,13 +6,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.measure import points as accumulator
-from ml_metrics.measure.points import Points
+from ml_metrics.core.limits import Allowance, Limits
+from ml_metrics.measure import readings
+from ml_metrics.measure.readings import Readings
+from unit.measure.collect.formats.sample_files import InMemory
 from unit.measure.collect.run_folders import by_name, collected
 
 BYTES_OF_A_POINT = 24
@@ -59,19 +60,30 @@ def test_a_restart_counts_by_its_times(tmp_path: Path) -> None:
 
 
 def test_a_point_takes_little_more_memory_than_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    points: Points[tuple[str, str]] = Points()
-    blocks, size = 48, 10_000
-    monkeypatch.setattr(accumulator, "MAX_WAITING", size // 2)
+    monkeypatch.setattr(readings, "MAX_WAITING", 5_000)
+    found, count = Readings(), 200_000
+    found.begin(InMemory(b"", "a.txt"))
     tracemalloc.start()
-    for number in range(blocks):
-        rows = points.rows_of(("a file", "loss"))
-        assert rows is not None
-        step = np.arange(number * size, (number + 1) * size)
-        rows += np.stack([step, step * 0.5, step * 0.25], axis=1).ravel().tolist()
-        points.waiting += size
-        points.settle()
-    ((_, columns),) = points
+    for step in range(count):
+        found.point("loss", step, step * 0.5, step * 0.25)
+    (series,) = found.found().series
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert columns[0].tolist() == list(range(blocks * size))
-    assert peak < 1.6 * BYTES_OF_A_POINT * blocks * size
+    assert series.step.tolist() == list(range(count))
+    assert peak < 1.6 * BYTES_OF_A_POINT * count
+
+
+def test_points_beyond_the_limit_are_left_out_but_those_of_tags_that_come_first() -> None:
+    allowance = Allowance(Limits(points=10), lambda tag: tag == "judged")
+    found = Readings(allowance)
+    found.begin(InMemory(b"", "a.txt"))
+    for step in range(8):
+        for name in ("other", "judged"):
+            found.point(name, step, 0.0, 1.0)
+    assert {one.tag: one.step.tolist() for one in found.found().series} == {
+        "other": list(range(8)), "judged": list(range(8)),
+    }  # fmt: skip
+    found.begin(InMemory(b"", "b.txt"))
+    found.point("third", 1, 0.0, 1.0)
+    assert found.found().series == []
+    assert allowance.warnings() == ["1 points were left out: a run may have 10 (max_points)"]

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from ml_metrics.config.collection import MetricCollectionConfig, ProfileName
 from ml_metrics.core.limits import Allowance
 from ml_metrics.measure import LOG_PROFILES
-from ml_metrics.measure.readers.log import COLOUR, PROFILES, read_logs
-from ml_metrics.measure.readers.log_profile import Reading, number
+from ml_metrics.measure.readers.log import COLOUR, read_logs
+from ml_metrics.measure.readers.log_profiles import Reading, number
 from ml_metrics.ui import cli
 from unit.measure.collect.formats.sample_files import InMemory
+from unit.measure.collect.profile_examples import EXAMPLES
 from unit.measure.collect.run_folders import by_name, collected
 
-EXAMPLES = [(one, line) for one in PROFILES for line in one.examples]
 CLOSED = ("megatron", "torchtitan", "hugging-face")
 """The programs whose lines show by their end that they are whole."""
 
@@ -38,40 +38,34 @@ def logged(folder: Path, text: str | bytes, profile: str = "maxtext", **config: 
     return {name: (metric.value, metric.points, metric.step) for name, metric in by_name(found).items()}
 
 
-@pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))
-def test_the_example_of_a_profile_gives_its_values(profile: Any, line: str) -> None:
-    assert any(literal in line.encode() for literal in profile.literals)
-    assert parsed(profile.name, line) == profile.examples[line]
+def knows(profile: str, line: str) -> bool:
+    return any(one in line.encode() for one in LOG_PROFILES[profile].literals) and parsed(profile, line) is not None
 
 
-@pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))
-def test_no_other_profile_knows_the_line(profile: Any, line: str) -> None:
-    known = [
-        one.name
-        for one in PROFILES
-        if any(literal in line.encode() for literal in one.literals) and parsed(one.name, line) is not None
-    ]
-    assert known == [profile.name]
+@pytest.mark.parametrize(("profile", "line", "step", "values"), EXAMPLES, ids=range(len(EXAMPLES)))
+def test_a_line_gives_its_values_and_no_other_profile_knows_it(
+    profile: str, line: str, step: int | None, values: dict[str, float]
+) -> None:
+    assert parsed(profile, line) == Reading(step, values)
+    assert [name for name in LOG_PROFILES if knows(name, line)] == [profile]
 
 
 def test_every_profile_can_be_stated() -> None:
-    assert {one.name for one in PROFILES} == set(get_args(ProfileName))
+    assert set(LOG_PROFILES) == set(get_args(ProfileName)) == {name for name, *_ in EXAMPLES}
 
 
-@given(st.sampled_from([(one, line) for one, line in EXAMPLES if one.name in CLOSED]), st.data())
-def test_a_line_that_was_cut_gives_no_wrong_value(example: tuple[Any, str], data: st.DataObject) -> None:
-    profile, line = example
+@given(st.sampled_from([one for one in EXAMPLES if one[0] in CLOSED]), st.data())
+def test_a_line_that_was_cut_gives_no_wrong_value(example: tuple[Any, ...], data: st.DataObject) -> None:
+    profile, line, step, values = example
     text = plain(line.encode())
-    reading = parsed(profile.name, text[: data.draw(st.integers(0, len(text)))])
-    whole = profile.examples[line]
-    assert reading is None or (reading.step == whole.step and reading.values.items() <= whole.values.items())
+    reading = parsed(profile, text[: data.draw(st.integers(0, len(text)))])
+    assert reading is None or (reading.step == step and reading.values.items() <= values.items())
 
 
 @given(st.sampled_from(EXAMPLES), st.binary(max_size=8), st.integers(0, 400))
-def test_no_bytes_stop_a_profile(example: tuple[Any, str], noise: bytes, at: int) -> None:
-    profile, line = example
-    data = line.encode()
-    profile.start()(plain(data[:at] + noise + data[at:]))
+def test_no_bytes_stop_a_profile(example: tuple[Any, ...], noise: bytes, at: int) -> None:
+    data = example[1].encode()
+    parsed(example[0], (data[:at] + noise + data[at:]).decode(errors="replace"))
 
 
 @pytest.mark.parametrize(
@@ -230,9 +224,10 @@ VALUES = (
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[Any, bytes]:
     """A log of one program: its lines, some with other values, some cut, and other lines among them."""
-    profile = draw(st.sampled_from(PROFILES))
+    profile = LOG_PROFILES[draw(st.sampled_from(list(LOG_PROFILES)))]
     lines = []
-    for example in draw(st.lists(st.sampled_from([*profile.examples, "another line", "Epoch 3/9"]), max_size=6)):
+    examples = [line for name, line, *_ in EXAMPLES if name == profile.name]
+    for example in draw(st.lists(st.sampled_from([*examples, "another line", "Epoch 3/9"]), max_size=6)):
         parts = re.split(r"(\d[\d,.eE+%-]*)", example)
         for _ in range(draw(st.integers(0, 2))):
             at = draw(st.integers(0, len(parts) - 1))
@@ -271,13 +266,13 @@ def test_an_endless_colour_is_removed_as_others_are() -> None:
         assert plain(b"a\x1b[" + b"1" * count + b"mb\n") == "ab\n"
 
 
-@pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))
-def test_equal_lines_count_each_time(profile: Any, line: str) -> None:
-    count = 1 if profile.redrawn and line.startswith("Epoch") else 3  # a bar that is drawn again counts once
-    found = read_logs([profile], [InMemory(f"{line}\n".encode() * 3 + b"other\n", "a.log")], Allowance(), "")
-    whole = profile.examples[line]
+@pytest.mark.parametrize(("profile", "line", "step", "values"), EXAMPLES, ids=range(len(EXAMPLES)))
+def test_equal_lines_count_each_time(profile: str, line: str, step: int | None, values: dict[str, float]) -> None:
+    count = 1 if profile == "nemo" and line.startswith("Epoch") else 3  # a bar that is drawn again counts once
+    file = InMemory(f"{line}\n".encode() * 3 + b"other\n", "a.log")
+    found = read_logs([LOG_PROFILES[profile]], [file], Allowance(), "")
     assert {one.tag: one.value.tolist() for one in found.series} == {
-        tag: [value] * count for tag, value in whole.values.items()
+        tag: [value] * count for tag, value in values.items()
     }
-    steps = range(count) if whole.step is None else [whole.step] * count
+    steps = range(count) if step is None else [step] * count
     assert all(one.step.tolist() == list(steps) for one in found.series)

@@ -137,7 +137,7 @@ def test_an_invalid_file_is_a_warning_and_does_not_affect_other_sources(tmp_path
     found = collected(tmp_path)
     assert set(by_name(found)) == {"loss_final"}
     assert len(found.warnings) == 1
-    assert found.warnings[0].startswith("perfzero_summary.json: is n")
+    assert found.warnings[0].startswith("perfzero_summary.json: not read: is n")
 
 
 @pytest.mark.parametrize("odd", [None, {}, [], 7, "text"])

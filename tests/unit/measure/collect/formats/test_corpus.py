@@ -51,8 +51,7 @@ def in_folder(path: Path) -> storage.File:
 @pytest.mark.parametrize(("name", "path"), own_samples(), ids=lambda one: str(getattr(one, "name", one)))
 def test_a_sample_is_of_its_format_alone(name: str, path: Path) -> None:
     assert claiming(path, path.relative_to(SAMPLES).as_posix()) == [name]
-    known = recognise(in_folder(path), Allowance())
-    assert known.format is BY_NAME[name]
+    assert recognise(in_folder(path), Allowance()) == (BY_NAME[name], "")
     found = read_files(BY_NAME[name], [in_folder(path)], Allowance())
     assert found.series or found.sweeps
 
@@ -135,10 +134,10 @@ def test_a_damaged_file_is_read_or_reported_and_of_no_other_format(sample: tuple
     name, path = sample
     data = damaged(path.read_bytes(), seed)
     file = InMemory(data, path.relative_to(SAMPLES).as_posix())
-    known = recognise(file, Allowance())
-    assert known.format is None or known.format.name == name
+    known, _ = recognise(file, Allowance())
+    assert known is None or known.name == name
     found = read_files(BY_NAME[name], [file], Allowance())
-    assert found.series or found.sweeps or found.warnings or found.metadata or len(data) < 100 or known.format is None
+    assert found.series or found.sweeps or found.warnings or found.metadata or len(data) < 100 or known is None
 
 
 def test_a_folder_of_very_many_texts_is_not_opened_file_by_file(
@@ -156,7 +155,7 @@ def test_a_key_that_hides_another_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bmf.json").write_text('{"a": {"latency": {"value": 1}}, "a": {"latency": {"value": 2}}}')
     found = collected(tmp_path)
     assert not found.metrics
-    assert not recognise(InMemory((tmp_path / "bmf.json").read_bytes(), "bmf.json"), Allowance()).format
+    assert recognise(InMemory((tmp_path / "bmf.json").read_bytes(), "bmf.json"), Allowance())[0] is None
 
 
 def test_a_document_beyond_the_limit_is_reported_with_the_setting(tmp_path: Path) -> None:

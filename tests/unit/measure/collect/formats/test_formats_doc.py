@@ -1,35 +1,30 @@
-"""docs/formats.md is what the registries say, and its examples are valid."""
+"""docs/formats.md has a row for each format, log profile and history, and its examples are valid."""
 
-import importlib.util
 import re
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from golden import check
-from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.config.collection import FORMAT_FILES, MetricCollectionConfig
+from ml_metrics.measure import LOG_PROFILES
+from ml_metrics.measure.histories import BY_NAME as HISTORIES
 from ml_metrics.measure.histories import Mapping
+from ml_metrics.measure.readers.registry import BY_NAME
 
-DOCS = Path(__file__).parents[5] / "docs"
-
-
-def maker() -> Any:
-    spec = importlib.util.spec_from_file_location("make_formats", DOCS / "make_formats.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+PAGE = (Path(__file__).parents[5] / "docs" / "formats.md").read_text(encoding="utf-8")
 
 
-def test_the_page_is_made_from_the_registries() -> None:
-    check(str(DOCS / "formats.md"), maker().page())
+def test_each_format_profile_and_history_has_a_row() -> None:
+    for head, names in (("format", BY_NAME), ("profile", LOG_PROFILES), ("`--from`", HISTORIES)):
+        table = re.search(rf"^\| {head} \|.*\n\|[ -|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+        assert table is not None
+        assert set(re.findall(r"^\| `([^`]+)` \|", table[1], re.MULTILINE)) == set(names), head
+    assert set(re.findall(r"^- `([^`]+)`: \S", PAGE, re.MULTILINE)) <= set(BY_NAME)
+    assert all(f"`{pattern}`" in PAGE for pattern in FORMAT_FILES)
 
 
 def test_its_examples_are_valid() -> None:
-    page = (DOCS / "formats.md").read_text()
-    *examples, mapping = map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    *examples, mapping = map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
     assert len(examples) == 3
     for example in examples:
         MetricCollectionConfig.model_validate(example["metric_collection_config"])
