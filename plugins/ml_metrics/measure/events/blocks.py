@@ -35,8 +35,6 @@ FOOTER = 4
 """Bytes after a payload: its checksum."""
 FRAMING_SIZE = HEADER + FOOTER
 
-ROTATION = 0xA282EAD8
-
 
 def checksum(data: bytes | memoryview | NDArray[np.uint8]) -> int:
     return int(mask(google_crc32c.value(np.frombuffer(data, np.uint8) if isinstance(data, memoryview) else data)))
@@ -44,7 +42,7 @@ def checksum(data: bytes | memoryview | NDArray[np.uint8]) -> int:
 
 def mask(crc: Any) -> Any:
     """Return a checksum, or an array of them, in its stored form."""
-    return ((crc >> 15 | crc << 17) + ROTATION) & 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 @lru_cache(maxsize=1 << 16)

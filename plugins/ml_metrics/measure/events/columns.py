@@ -27,7 +27,6 @@ LEFT_OUT = -1
 """The number of a series part for which there is no room."""
 MAX_PARTS = 1_000_000
 """Parts are made by tags and by starts of processes, so there may be many of few tags."""
-_EMPTY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +77,18 @@ class Accumulator:
     def part_number(self, session: Session, name: TagName) -> int:
         """Return the number of a series part. A new part gets the next free number, or `LEFT_OUT` without room."""
         number = self._numbers.get((session, name))
-        if number is None and not self._has_room(session.run, name.tag):
+        if number is not None:
+            return number
+        key = (session.run, name.tag)
+        if len(self.parts) >= MAX_PARTS or not (key in self._tags or self.allowance.has_series(tag_text(name.tag))):
             return LEFT_OUT
-        if number is None:  # floats of 32 and of 64 bits of one tag are one part, in the order of writing
-            number = self.parts.setdefault((session, name._replace(single=False)), len(self.parts))
-            self._numbers[session, name] = number
-            if number == len(self._tag_of_part):
-                self._tag_of_part.append(self._tags.setdefault((session.run, name.tag), len(self._tags)))
-            if name.single:
-                self.single.add(number)
+        # floats of 32 and of 64 bits of one tag are one part, in the order of writing
+        number = self.parts.setdefault((session, name._replace(single=False)), len(self.parts))
+        self._numbers[session, name] = number
+        if number == len(self._tag_of_part):
+            self._tag_of_part.append(self._tags.setdefault(key, len(self._tags)))
+        if name.single:
+            self.single.add(number)
         return number
 
     def add_other_plugin_tag(self, run: str, tag: bytes) -> None:
@@ -97,7 +99,7 @@ class Accumulator:
     def add(self, found: BlockContents) -> None:
         columns = [one for chunk in found.columns if (one := self._allowed(chunk)) is not None]
         chunks = columns if self._is_ordered(columns) else [_ordered(columns)]
-        self._columns += [replace(chunk, order=_EMPTY, parts=()) for chunk in chunks]
+        self._columns += [replace(chunk, order=np.empty(0, np.int64), parts=()) for chunk in chunks]
         for run, tag in found.other_plugin_tags:
             self.add_other_plugin_tag(run, tag)
         for key, elements in found.multi_element_tags.items():
@@ -130,11 +132,6 @@ class Accumulator:
         for key, start, end in zip(names, [0, *ends], ends, strict=False):
             if end > start:
                 yield key, in_order.where(slice(start, end))
-
-    def _has_room(self, run: str, tag: bytes) -> bool:
-        if len(self.parts) >= MAX_PARTS:
-            return False
-        return (run, tag) in self._tags or self.allowance.has_series(tag_text(tag))
 
     def _allowed(self, chunk: Columns) -> Columns | None:
         """Return the points of a chunk for which there is room, or None if there are none."""
@@ -201,9 +198,6 @@ WALL_TIME = 1
 """The word of the wall time. Its two high bytes stay the same for years, and are part of the mask."""
 STEP = 2 * WORD_SIZE + 1
 """The first byte of the step. Its key is the first byte of the third word."""
-MAX_STEP_BYTES = 7
-MAX_VARIANTS = 100_000
-"""After so many variants, a block begins without any."""
 _HASH_MULTIPLIERS = [(0x9E3779B97F4A7C15 * (2 * index + 1)) & 0xFFFFFFFFFFFFFFFF | 1 for index in range(256)]
 
 
@@ -264,14 +258,6 @@ class Template:
         self.names.append(tuple(slot.name for slot in layout.slots))
         return len(self.names) - 1
 
-    def same_variant(self, rows: NDArray[np.uint64], row: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which rows are of the same variant as the given row, or as that of each."""
-        return _agree(rows, row, self.words)
-
-    def same_frame(self, rows: NDArray[np.uint64], row: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which rows differ from the given one in nothing but tags and numbers."""
-        return _agree(rows, row, self.frame)
-
     def variants(self, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the variant number of each row, or -1 if it is unknown."""
         hashes = np.zeros(len(rows), np.uint64)
@@ -285,7 +271,7 @@ class Template:
         used = np.flatnonzero(representatives >= 0)
         numbers = np.full(1 << 14, -1, np.int64)
         numbers[used] = [self.variant(rows[index]) for index in representatives[used].tolist()]
-        return np.where(self.same_variant(rows, rows[representatives[hash_buckets]]), numbers[hash_buckets], -1)
+        return np.where(_agree(rows, rows[representatives[hash_buckets]], self.words), numbers[hash_buckets], -1)
 
 
 def _agree(rows: NDArray[np.uint64], row: NDArray[np.uint64], words: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
@@ -306,7 +292,7 @@ class TemplateCache:
     def trim(self) -> None:
         """Forget everything if it is much: a file in which every record has its own tag would fill the memory."""
         known = sum(len(template.names) for templates in self._by_length.values() for template in templates)
-        if known > MAX_VARIANTS:
+        if known > 100_000:  # noqa: PLR2004
             self._by_length.clear()
 
     def of(self, row: NDArray[np.uint64], length: int) -> Template | None:
@@ -332,7 +318,7 @@ def shared_layout(row: NDArray[np.uint64], length: int) -> Layout | None:
     except NonCanonicalError:
         return None
     start, end = layout.step or (STEP - ROW_PREFIX, STEP - ROW_PREFIX)
-    return layout if layout.reusable and start == STEP - ROW_PREFIX and end - start <= MAX_STEP_BYTES else None
+    return layout if layout.reusable and start == STEP - ROW_PREFIX and end - start <= 7 else None  # noqa: PLR2004
 
 
 MIN_GROUP_ROWS = 48
@@ -341,7 +327,6 @@ MAX_RECORD_LENGTH = 1024
 """Longer records are read one by one: they hold many values or none."""
 MAX_ATTEMPTS = 8
 """How often a group is searched for templates and variants before the rest is read one by one."""
-MAX_TABLE_SIZE = 1 << 20
 MAX_GROUP_ROWS = 1 << 16
 """The number of rows processed at once, so that they stay in the processor's cache."""
 
@@ -394,11 +379,11 @@ class ColumnReader:
                 self.unread.append(group.records[:1])
                 rows, group = rows[1:], group.select(slice(1, None))
                 continue
-            matches = template.same_variant(rows, rows[0])
+            matches = _agree(rows, rows[0], template.words)
             if matches.all():
                 self._add_columns(template, template.variant(rows[0]), rows, group)
                 return
-            matches = template.same_frame(rows, rows[0])
+            matches = _agree(rows, rows[0], template.frame)
             variants = template.variants(rows[matches])
             matches[matches] = variants >= 0
             if not matches.any():
@@ -467,7 +452,7 @@ def _distinct(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]]
     first, last = int(numbers.min()), int(numbers.max())
     if first == last:
         return [first], np.zeros(len(numbers), np.int64)
-    if last - first > MAX_TABLE_SIZE:
+    if last - first > 1 << 20:  # a table would be too large
         unique, which = np.unique(numbers, return_inverse=True)
         return unique.tolist(), which
     numbers = numbers - first

@@ -37,9 +37,12 @@ FORMATS = {
 """The number format of a tensor's content, by the number of its data type."""
 FORMATS |= {100 + kind: name for kind, name in FORMATS.items()}  # TensorFlow's types for references to variables
 SIZES = {name: int(name[2:]) for name in FORMATS.values()}
-_CODES = {"<f4": "f", "<f8": "d", "<f2": "e", "<i2": "h", "<i4": "i", "<i8": "q", "|i1": "b", "|u1": "B",
-          "<u2": "H", "<u4": "I", "<u8": "Q"}  # fmt: skip
-_UNPACK = {name: struct.Struct("<" + code).unpack for name, code in _CODES.items()}
+_UNPACK = {
+    name: struct.Struct("<" + code).unpack
+    for name, code in zip(
+        ("<f4", "<f8", "<f2", "<i2", "<i4", "<i8", "|i1", "|u1", "<u2", "<u4", "<u8"), "fdehiqbBHIQ", strict=True
+    )
+}
 
 # event
 WALL_TIME, STEP, SUMMARY, SESSION_LOG, SOURCE_METADATA = 1, 2, 5, 7, 10
@@ -48,10 +51,11 @@ TAG, SIMPLE_VALUE, TENSOR, METADATA = 1, 2, 8, 9
 KINDS = {2, 3, 4, 5, 6, 8}
 # shape of a tensor
 DIM = 2
-# session log
-STATUS = 1
 # tensor
-DTYPE, SHAPE, VERSION, CONTENT, FLOAT_VAL, DOUBLE_VAL, STRING_VAL = 1, 2, 3, 4, 5, 6, 8
+DTYPE, SHAPE, CONTENT, STRING_VAL = 1, 2, 4, 8
+TENSOR_KINDS = {DTYPE: VARINT, SHAPE: BYTES, CONTENT: BYTES}
+LISTED = {(1, 5): "<f4", (2, 6): "<f8"}
+"""The number format of an element in `float_val` or `double_val`, by the data type and the field."""
 
 
 class TagName(NamedTuple):
@@ -142,19 +146,16 @@ def read_layout(data: Readable, length: int) -> Layout:
         elif number > STEP and kind == BYTES and contents == 0:
             contents += 1
             if number == SUMMARY:
-                _summary(layout, data, start, end)
+                for one, its_kind, *where in fields(data, start, end, repeated=1):
+                    if one != 1 or its_kind != BYTES:
+                        raise NonCanonicalError
+                    _value(layout, data, *where)
             elif number == SESSION_LOG:
-                layout.session_start = _is_session_start(data, start, end)
+                statuses = (varint(data, *where)[0] for one, _, *where in fields(data, start, end) if one == 1)
+                layout.session_start = START in statuses
         else:
             raise NonCanonicalError
     return layout
-
-
-def _summary(layout: Layout, data: Readable, start: int, end: int) -> None:
-    for number, kind, value_start, value_end in fields(data, start, end, repeated=1):
-        if number != 1 or kind != BYTES:
-            raise NonCanonicalError
-        _value(layout, data, value_start, value_end)
 
 
 def _value(layout: Layout, data: Readable, start: int, end: int) -> None:
@@ -195,55 +196,24 @@ def _tensor(layout: Layout, data: Readable, span: tuple[int, int], tag: bytes, p
     if plugin not in {b"", SCALARS, TEXT}:
         layout.other_plugin_tags.append(tag)
         return
-    tensor = _parse_tensor(data, *span)
+    parts = {number: (kind, start, end) for number, kind, start, end in fields(data, *span)}
+    values = [number for number in parts if number > CONTENT]
+    if len(values) > 1 or any(parts[number][0] != kind for number, kind in TENSOR_KINDS.items() if number in parts):
+        raise NonCanonicalError
+    dtype = varint(data, *parts[DTYPE][1:])[0] if DTYPE in parts else 0
+    is_one = SHAPE not in parts or _elements(data, *parts[SHAPE][1:]) == 1
     name = TagName(tag, plugin == b"")
-    if plugin != SCALARS and tensor.dtype == STRING and tensor.values and tensor.values[:2] == (STRING_VAL, BYTES):
-        layout.texts.append((name, slice(*tensor.values[2:])))
-    elif plugin == b"" and tensor.elements not in {None, 1}:
-        return
-    elif plugin != TEXT and tensor.dtype != STRING:
-        layout.slots.append(Slot(name._replace(single=tensor.dtype == FLOAT), *_number(tensor)))
-    else:
-        raise NonCanonicalError
-
-
-@dataclass(slots=True)
-class _Tensor:
-    dtype: int = 0
-    elements: int | None = None
-    content: tuple[int, int] | None = None
-    values: tuple[int, int, int, int] | None = None
-
-
-def _parse_tensor(data: Readable, start: int, end: int) -> _Tensor:
-    tensor = _Tensor()
-    for number, kind, field_start, field_end in fields(data, start, end):
-        if number == DTYPE and kind == VARINT:
-            tensor.dtype, _ = varint(data, field_start, field_end)
-        elif number == SHAPE and kind == BYTES:
-            tensor.elements = _elements(data, field_start, field_end)
-        elif number == CONTENT and kind == BYTES:
-            tensor.content = (field_start, field_end)
-        elif number > CONTENT and tensor.values is None:
-            tensor.values = (number, kind, field_start, field_end)
-        elif number != VERSION:
+    if plugin != SCALARS and dtype == STRING and values == [STRING_VAL] and parts[STRING_VAL][0] == BYTES:
+        layout.texts.append((name, slice(*parts[STRING_VAL][1:])))
+    elif plugin != b"" or is_one:
+        if plugin == TEXT or dtype == STRING or not is_one or len(values) + (CONTENT in parts) != 1:
             raise NonCanonicalError
-    return tensor
-
-
-def _number(tensor: _Tensor) -> tuple[int, str]:
-    """Return the position of a tensor's only element, and its format."""
-    if tensor.elements not in {None, 1} or (tensor.content is None) == (tensor.values is None):
-        raise NonCanonicalError
-    if tensor.content:
-        start, end = tensor.content
-        kind = FORMATS.get(tensor.dtype)
-    else:
-        number, _, start, end = tensor.values or (0, 0, 0, 0)
-        kind = {(1, FLOAT_VAL): "<f4", (2, DOUBLE_VAL): "<f8"}.get((tensor.dtype, number))
-    if kind is None or end - start != SIZES[kind]:
-        raise NonCanonicalError
-    return start, kind
+        (number,) = values or (CONTENT,)
+        form = FORMATS.get(dtype) if number == CONTENT else LISTED.get((dtype, number))
+        _, start, end = parts[number]
+        if form is None or end - start != SIZES[form]:
+            raise NonCanonicalError
+        layout.slots.append(Slot(name._replace(single=dtype == FLOAT), start, form))
 
 
 def _elements(data: Readable, start: int, end: int) -> int:
@@ -257,9 +227,3 @@ def _elements(data: Readable, start: int, end: int) -> int:
                 size, _ = varint(data, size_start, size_end)
         elements *= size
     return elements
-
-
-def _is_session_start(data: Readable, start: int, end: int) -> bool:
-    return any(
-        number == 1 and varint(data, begin, stop)[0] == START for number, _, begin, stop in fields(data, start, end)
-    )

@@ -15,18 +15,11 @@ from ml_metrics.measure.goodput import Bucket
 
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 RUN = Workload(
-    JobStatus.SUCCESS,
-    queued_at=START - timedelta(minutes=5),
-    started_at=START,
-    ended_at=START + timedelta(seconds=3600),
+    JobStatus.SUCCESS, queued_at=START - timedelta(minutes=5), started_at=START, ended_at=START + timedelta(hours=1)
 )
 PRICE = {
-    "accelerator": "v5e",
-    "region": "us-central1",
-    "purchase": "on_demand",
-    "currency": "USD",
-    "from": "2026-01-01",
-}
+    "accelerator": "v5e", "region": "us-central1", "purchase": "on_demand", "currency": "USD", "from": "2026-01-01",
+}  # fmt: skip
 
 
 def definition(**keys: Any) -> TestDefinition:
@@ -44,66 +37,47 @@ def book(**more: Any) -> PriceBook:
     return PriceBook.model_validate({"title": "made up", "prices": prices, **more})
 
 
-def figures(
-    test: TestDefinition,
-    workload: Workload = RUN,
-    goodput: dict[str, Any] | None = None,
-    prices: PriceBook | None = None,
-) -> dict[str, float]:
-    found = measure_efficiency(test, workload, (), goodput, prices or book())
-    return found.values
+def figures(test: TestDefinition, workload: Workload = RUN, **more: Any) -> dict[str, float]:
+    given = {"goodput": None, "book": book(), **more}
+    return measure_efficiency(test, workload, (), **given).values
 
 
+GKE, TOPOLOGY = "cloud.google.com/gke", "topology.kubernetes.io"
 HERE = {"region": "us-central1", "purchase": "on_demand"}
 
 
 def test_the_cost_of_a_run_and_its_prices() -> None:
     found = measure_efficiency(definition(efficiency=HERE), RUN, (), None, book())
     assert found.values == {"chip_hours": 16.0, "cost_usd": 19.2}
-    assert (
-        found.metadata["cost.prices"]
-        == "1.2 USD from 2026-01-01, a chip hour (v5e, on demand, in us-central1; made up)"
-    )
+    words = "1.2 USD from 2026-01-01, a chip hour (v5e, on demand, in us-central1; made up)"
+    assert found.metadata["cost.prices"] == words
 
 
 @pytest.mark.parametrize(
     ("keys", "name", "value"),
     [
         ({"efficiency": {"region": "us-central1", "purchase": "spot"}}, "cost_usd", 6.4),
+        ({"efficiency": {"region": "us-central1"}, "node_selector": {f"{GKE}-spot": "true"}}, "cost_usd", 6.4),
+        ({"efficiency": {"purchase": "spot"}, "node_selector": {f"{TOPOLOGY}/zone": "us-central1-a"}}, "cost_usd", 6.4),
         (
-            {"efficiency": {"region": "us-central1"}, "node_selector": {"cloud.google.com/gke-spot": "true"}},
-            "cost_usd",
-            6.4,
-        ),
-        (
-            {"efficiency": {"purchase": "spot"}, "node_selector": {"topology.kubernetes.io/zone": "us-central1-a"}},
-            "cost_usd",
-            6.4,
-        ),
-        (
-            {
-                "efficiency": {"purchase": "on_demand"},
-                "node_selector": {"topology.kubernetes.io/region": "europe-west4"},
-            },
-            "cost_eur",
-            32.0,
+            {"efficiency": {"purchase": "on_demand"}, "node_selector": {f"{TOPOLOGY}/region": "europe-west4"}},
+            "cost_eur", 32.0,
         ),
         (
             {"efficiency": {"purchase": "spot"}, "cluster": {"project": "p", "location": "us-central1-b", "name": "c"}},
-            "cost_usd",
-            6.4,
+            "cost_usd", 6.4,
         ),
         ({"efficiency": HERE, "job_set": {"slices": 3}}, "cost_usd", 57.6),
     ],
-)
+)  # fmt: skip
 def test_region_and_purchase_are_those_that_the_test_states(keys: dict[str, Any], name: str, value: float) -> None:
     assert figures(definition(**keys))[name] == value
 
 
 def test_the_defaults_of_the_book_come_last() -> None:
     prices = book(defaults={"region": "us-central1", "purchase": "spot"})
-    assert figures(definition(), prices=prices)["cost_usd"] == 6.4
-    assert figures(definition(efficiency={"purchase": "on_demand"}), prices=prices)["cost_usd"] == 19.2
+    assert figures(definition(), book=prices)["cost_usd"] == 6.4
+    assert figures(definition(efficiency={"purchase": "on_demand"}), book=prices)["cost_usd"] == 19.2
 
 
 @pytest.mark.parametrize(
@@ -167,11 +141,9 @@ def test_the_cost_of_each_bucket() -> None:
     found = figures(definition(efficiency=HERE), goodput=goodput())
     parts = {name: value for name, value in found.items() if name not in {"cost_usd", "chip_hours"}}
     assert parts == {
-        "cost_productive_usd": 16.0,
-        "cost_stall_usd": 0.16,
-        "cost_custom_badput_events_usd": 2.67,
+        "cost_productive_usd": 16.0, "cost_stall_usd": 0.16, "cost_custom_badput_events_usd": 2.67,
         "cost_outside_log_usd": 0.37,
-    }
+    }  # fmt: skip
     assert round(sum(parts.values()), 2) == found["cost_usd"] == 19.2
 
 

@@ -1,19 +1,24 @@
-"""Reading traces of operations: incomplete steps, hostile files, and the order of operations."""
+"""Traces of operations: incomplete and hostile ones, their order, and made-up jobs of known stragglers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ml_metrics import MlMetricsError
 from ml_metrics.core.errors import StorageError, UnreadableInputError
-from ml_metrics.measure.efficiency import read_trace, stragglers
-from ml_metrics.measure.efficiency.stragglers import Operation, order_of
-from unit.measure.efficiency.traces import Job
+from ml_metrics.measure.efficiency import Explanation, explain, read_trace, stragglers
+from ml_metrics.measure.efficiency.stragglers import Operation, order_of, own_durations, step_seconds
+from unit.measure.efficiency.traces import REDUCE, UPDATE, Job
 
 
 def rows(**sizes: int) -> list[dict[str, Any]]:
@@ -78,21 +83,18 @@ def test_bad_rows(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     assert str(caught.value).startswith(path)
 
 
-def test_unknown_types_of_operation(tmp_path: Path) -> None:
-    table = [{**row, "optype": row["optype"].replace("grads-reduce-scatter", "new")} for row in rows()]
-    with pytest.raises(UnreadableInputError, match="unknown type: new"):
-        order_of(read_trace(written(tmp_path, table)))
-
-
-def test_a_transfer_without_its_other_side(tmp_path: Path) -> None:
-    table = [row for row in rows() if row["optype"] != "forward-send"]
-    with pytest.raises(UnreadableInputError, match="no other side"):
-        order_of(read_trace(written(tmp_path, table)))
-
-
-def test_without_an_optimizer(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInputError, match="no optimizer"):
-        order_of(read_trace(written(tmp_path, [row for row in rows() if row["optype"] != "optimizer"])))
+@pytest.mark.parametrize(
+    ("kind", "instead", "words"),
+    [
+        ("grads-reduce-scatter", "new", "unknown type: new"),
+        ("forward-send", "", "no other side"),
+        ("optimizer", "", "no optimizer"),
+    ],
+)
+def test_operations_that_are_not_those_of_a_step(tmp_path: Path, kind: str, instead: str, words: str) -> None:
+    table = [{**row, "optype": instead} if row["optype"] == kind else row for row in rows()]
+    with pytest.raises(UnreadableInputError, match=words):
+        order_of(read_trace(written(tmp_path, [row for row in table if row["optype"]])))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"step,rank\n1,2\n"])
@@ -119,3 +121,114 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, val
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         read_trace(str(tmp_path / "none.parquet"))
+
+
+USUAL = 0.5
+
+
+def explained(tmp_path: Path, seconds: Callable[..., float], **sizes: int) -> Explanation:
+    job = Job(**{"stages": 2, "ranks": 4, "batches": 4, "steps": 3, **sizes}, seconds=seconds)
+    return explain(read_trace(job.write(tmp_path / "trace.parquet")))
+
+
+def test_one_worker_by_hand(tmp_path: Path) -> None:
+    """Rank 1 takes 2 s forward, rank 0 takes 1 s, so that a usual forward takes 1.5 s; backward takes 1 s."""
+    rest = 1 + 2 * REDUCE + UPDATE
+    found = explained(
+        tmp_path, lambda _step, _stage, rank, _batch, forward: 2.0 if forward and rank else 1.0,
+        stages=1, ranks=2, batches=1,
+    )  # fmt: skip
+    assert found.replayed_seconds == pytest.approx(2 + rest)
+    assert found.ideal_seconds == pytest.approx(1.5 + rest)
+    assert found.slowdown == pytest.approx((2 + rest) / (1.5 + rest))
+    assert (found.slowest, found.slowest_workers, found.workers) == ((1,), pytest.approx(1), 2)
+    assert found.by_data_rank == pytest.approx({0: 1.0, 1: found.slowdown})
+    assert found.causes == ("slow workers: rank 1",)
+
+
+def test_without_stragglers(tmp_path: Path) -> None:
+    found = explained(tmp_path, lambda *_: USUAL)
+    assert found.slowdown == pytest.approx(1)
+    assert found.recorded_seconds == pytest.approx(found.replayed_seconds)
+    assert (found.slowest_workers, found.last_stage, found.causes) == (0, 0, ())
+
+
+def test_a_slow_worker(tmp_path: Path) -> None:
+    found = explained(tmp_path, lambda _step, stage, rank, *_: USUAL * (2.5 if (stage, rank) == (0, 3) else 1), ranks=8)
+    assert found.slowdown > 1.5
+    assert found.slowest == (3,)
+    assert found.slowest_workers == pytest.approx(1, abs=0.05)
+    assert found.last_stage < 0.2
+    assert found.causes == ("slow workers: rank 3",)
+
+
+def test_a_long_last_stage(tmp_path: Path) -> None:
+    found = explained(tmp_path, lambda _step, stage, *_: USUAL * (1.6 if stage == 3 else 1), stages=4, ranks=2)
+    assert found.slowdown > 1.1
+    assert found.last_stage > 0.9
+    assert found.slowest_workers < 0.3
+    assert found.causes == ("a long last stage",)
+    assert max(found.by_stage, key=lambda stage: found.by_stage[stage]) == 3
+
+
+def test_lengths_of_sequences(tmp_path: Path) -> None:
+    """Some microbatches are longer, on any rank: neither a worker nor a stage explains that."""
+
+    def seconds(step: int, _stage: int, rank: int, batch: int, forward: bool) -> float:
+        return USUAL * (1 + Random(f"{step} {rank} {batch}").random()) * (1 if forward else 2)
+
+    found = explained(tmp_path, seconds, ranks=8, stages=1, batches=4, steps=8)
+    assert found.slowdown > 1.05
+    assert found.correlation == pytest.approx(1)
+    assert found.slowest_workers < 0.5
+    assert [cause.partition(":")[0] for cause in found.causes] == ["lengths of sequences"]
+
+
+@given(
+    st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(0, 2**32 - 1)
+)  # stages, ranks, batches, seed
+@settings(max_examples=40, deadline=None)
+def test_a_replay_repeats_the_trace(
+    tmp_path_factory: pytest.TempPathFactory, stages: int, ranks: int, batches: int, seed: int
+) -> None:
+    """With the recorded durations every step takes as long as recorded, whatever they are; no share is undefined."""
+    random = Random(seed)
+    job = Job(stages, ranks, batches, 2, lambda *_: random.choice([0.01, 0.5, 3.0]))
+    trace = read_trace(job.write(tmp_path_factory.mktemp("trace") / "trace.parquet"))
+    order = order_of(trace)
+    replayed = step_seconds(trace, order, own_durations(trace, order))
+    assert replayed == pytest.approx(trace.end.max(axis=(0, 2)))
+    found = explain(trace)
+    assert found.slowdown > 0
+    assert np.isfinite([*found.by_data_rank.values(), *found.by_stage.values(), *found.by_type.values()]).all()
+    assert np.isfinite([found.slowest_workers, found.last_stage]).all()
+
+
+def test_gradients_that_are_reduced_while_others_are_computed(tmp_path: Path) -> None:
+    """By hand: the first chunk's gradients are reduced during the second backward computation, and delay nothing."""
+    spans = {
+        ("params-all-gather", 0, 0): (0.0, 0.1), ("params-all-gather", 1, 1): (0.1, 0.3),
+        ("forward-compute", 0, 0): (0.1, 1.1), ("forward-compute", 1, 1): (1.1, 2.1),
+        ("backward-compute", 0, 1): (2.1, 3.1), ("grads-reduce-scatter", 0, 1): (3.1, 3.6),
+        ("backward-compute", 1, 0): (3.1, 5.1), ("grads-reduce-scatter", 1, 0): (5.1, 5.6), ("gc", 0, -1): (5.1, 5.2),
+        ("layernorm-grads-all-reduce", 0, -1): (5.6, 5.7), ("separate-grads-all-reduce", 0, -1): (5.7, 5.8),
+        ("optimizer-clip-main-grad", 0, -1): (5.8, 5.9), ("optimizer", 0, -1): (5.9, 6.0),
+    }  # fmt: skip
+    rows = [
+        {
+            "dp_rank": rank, "stage": 0, "rank": rank, "step": 1, "optype": kind, "start_ts": start,
+            "duration": end - start, "seq_id": number, "mc": chunk, "gmc": chunk,
+        }
+        for rank in range(2)
+        for (kind, number, chunk), (start, end) in spans.items()
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "trace.parquet")
+    trace = read_trace(str(tmp_path / "trace.parquet"))
+    order = order_of(trace)
+    own = own_durations(trace, order)
+    assert step_seconds(trace, order, own) == pytest.approx([6.0])
+    first = trace.operations.index(Operation("grads-reduce-scatter", 0, 0))
+    own[first] += 1.5  # now it ends when the last backward computation does
+    assert step_seconds(trace, order, own) == pytest.approx([6.0])
+    own[first] += 1.0
+    assert step_seconds(trace, order, own) == pytest.approx([7.0])

@@ -216,17 +216,3 @@ def test_an_image_beside_a_scalar_in_one_event_is_verified(tmp_path: Path) -> No
     data[5000] ^= 1
     path.write_bytes(data)
     assert read(tmp_path).series == []
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_damage_never_affects_earlier_records(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
-    payloads = [event(step, simple(f"tag{step % 7}", step)) for step in range(2000)]
-    data = bytearray(b"".join(map(record, payloads)))
-    place = chance.randrange(len(data))
-    damage = chance.choice([bytes(20), chance.randbytes(20), data[:50]])
-    data[place : place + chance.choice([0, 1, 20])] = damage
-    (tmp_path / NAME).write_bytes(data)
-    found = sorted(value for one in read(tmp_path).series for value in one.value.tolist())
-    assert found == [float(step) for step in range(len(found))]
-    assert len(found) >= place // len(record(payloads[-1])) - 1

@@ -73,17 +73,13 @@ def test_a_vector_is_not_a_scalar_but_a_warning(tmp_path: Path) -> None:
     assert events.warnings == [".: tag 'v' is written as a scalar but holds tensors of 2 elements; not counted"]
 
 
-def test_tensors_of_other_plugins_are_skipped(tmp_path: Path) -> None:
-    own = tensor("h", content(1, struct.pack("<f", 1)), plugin="hparams")
-    later = tensor("h", content(1, struct.pack("<f", 2)), plugin="")
-    write(tmp_path, event(0, own), *(event(step, later) for step in range(1, MANY)))
-    assert read(tmp_path).series == []
-
-
-def test_metadata_on_the_first_event_only(tmp_path: Path) -> None:
-    first, later = (tensor("t", content(1, struct.pack("<f", 2)), plugin=plugin) for plugin in ("scalars", ""))
+@pytest.mark.parametrize("plugin", ["hparams", "scalars"])
+def test_metadata_on_the_first_event_only(tmp_path: Path, plugin: str) -> None:
+    """Tensors of other plugins are skipped."""
+    first, later = (tensor("t", content(1, struct.pack("<f", 2)), plugin=name) for name in (plugin, ""))
     write(tmp_path, event(0, first), *(event(step, later) for step in range(1, MANY)))
-    assert steps_and_values(read(tmp_path), "t") == [(step, 2.0) for step in range(MANY)]
+    found = [(step, 2.0) for step in range(MANY)] if plugin == "scalars" else []
+    assert [point for one in read(tmp_path).series for point in zip(one.step, one.value, strict=True)] == found
 
 
 def test_one_tag_as_simple_value_and_as_tensor_is_one_series_in_order(tmp_path: Path) -> None:
@@ -91,9 +87,10 @@ def test_one_tag_as_simple_value_and_as_tensor_is_one_series_in_order(tmp_path: 
         simple("t", 1),
         tensor("t", content(1, struct.pack("<f", 2))),
         tensor("t", b"\x08\x02" + field(6, b"\0" * 8)),
+        tensor("t", content(1, struct.pack("<f", 3)), plugin=""),
     ]
-    write(tmp_path, *(event(step, forms[step % 3]) for step in range(900)))
-    assert steps_and_values(read(tmp_path), "t") == [(step, [1.0, 2.0, 0.0][step % 3]) for step in range(900)]
+    write(tmp_path, *(event(step, forms[step % 4]) for step in range(900)))
+    assert steps_and_values(read(tmp_path), "t") == [(step, [1.0, 2.0, 0.0, 3.0][step % 4]) for step in range(900)]
 
 
 def test_the_same_tag_twice_in_one_event_keeps_its_order(tmp_path: Path) -> None:
@@ -173,9 +170,3 @@ def test_a_shape_that_contradicts_the_content_is_no_scalar(tmp_path: Path) -> No
     events = read(tmp_path)
     assert events.series == []
     assert events.warnings == [".: tag 't' is written as a scalar but holds tensors of 0 elements; not counted"]
-
-
-def test_two_forms_in_columns_keep_the_order_of_writing(tmp_path: Path) -> None:
-    forms = [simple("t", 1), tensor("t", content(1, struct.pack("<f", 2)), plugin="")]
-    write(tmp_path, *(event(step, forms[step % 2]) for step in range(MANY)))
-    assert steps_and_values(read(tmp_path), "t") == [(step, [1.0, 2.0][step % 2]) for step in range(MANY)]

@@ -80,15 +80,6 @@ def test_every_written_point_is_read(writer: str, written: Written) -> None:
         assert events.warnings == []
 
 
-@pytest.mark.parametrize("writer", WRITERS)
-@settings(max_examples=15, deadline=None)
-@given(written=repeated)
-def test_points_equal_those_of_tensorboards_reader(writer: str, written: Written) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        WRITERS[writer](Path(scratch), written)
-        assert points(read(Path(scratch))) == of_tensorboard(Path(scratch))
-
-
 @pytest.mark.parametrize("shape", ["one file", "many runs", "restarted", "images between"])
 def test_larger_folders_equal_those_of_tensorboards_reader(tmp_path: Path, shape: str) -> None:
     chance = np.random.default_rng(4)
