@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator
 
 from ml_metrics.core.text import did_you_mean
 
+T = TypeVar("T")
 _GPU_RESOURCE, _TPU_RESOURCE = "nvidia.com/gpu", "google.com/tpu"
 CHIPS_PER_HOST = 4
 """In multi-host slices of every generation."""
@@ -212,10 +213,19 @@ def accelerator(value: Any) -> Accelerator:
         return value
     if isinstance(value, str):
         return _by_name(value)
-    if isinstance(value, dict) and len(value) == 1:
-        kind, details = next(iter(value.items()))
-        if kind in _DESCRIBED and isinstance(details, dict):
-            return _DESCRIBED[kind](details)
+    match value:
+        case {"gpu": dict() as details, **others} if not others:
+            _check_keys(details, "gpu", ("type", "count"))
+            gpu = _known(details.get("type"), "type of GPU", GPUS)
+            return gpu.times(_positive(details.get("count", 1), "count"))
+        case {"tpu": dict() as details, **others} if not others:
+            _check_keys(details, "tpu", ("version", "topology", "chips"))
+            tpu = _known(details.get("version"), "version of TPU", TPUS)
+            if ("topology" in details) == ("chips" in details):
+                raise ValueError(f"the {tpu.version} slice has no size: give either topology or chips")
+            if "topology" in details:
+                return tpu.with_topology(details["topology"])
+            return tpu.slice(_positive(details["chips"], "chips"))
     raise ValueError(
         f"{value!r} is not an accelerator; give a name like v5litepod-16, or {{tpu: {{...}}}} or {{gpu: {{...}}}}"
     )
@@ -255,29 +265,11 @@ def _named_slice(tpu: Tpu, number: int, topology: str | None, name: str) -> Acce
     return tpu.slice(chips)
 
 
-def _gpu(details: dict[str, Any]) -> Accelerator:
-    _check_keys(details, "gpu", ("type", "count"))
-    name, count = details.get("type"), details.get("count", 1)
-    if name not in GPUS:
-        raise ValueError(f"{name!r} is not a type of GPU; available: {', '.join(GPUS)}{did_you_mean(str(name), GPUS)}")
-    return GPUS[name].times(_positive(count, "count"))
-
-
-def _tpu(details: dict[str, Any]) -> Accelerator:
-    _check_keys(details, "tpu", ("version", "topology", "chips"))
-    version = details.get("version")
-    if version not in TPUS:
-        what = f"{version!r} is not a version of TPU; available: {', '.join(TPUS)}"
-        raise ValueError(f"{what}{did_you_mean(str(version), TPUS)}")
-    if ("topology" in details) == ("chips" in details):
-        raise ValueError(f"the {version} slice has no size: give either topology or chips")
-    tpu = TPUS[version]
-    if "topology" in details:
-        return tpu.with_topology(details["topology"])
-    return tpu.slice(_positive(details["chips"], "chips"))
-
-
-_DESCRIBED = {"gpu": _gpu, "tpu": _tpu}
+def _known(name: Any, what: str, known: dict[str, T]) -> T:
+    if not isinstance(name, str) or name not in known:
+        near = did_you_mean(str(name), known)
+        raise ValueError(f"{name!r} is not a {what}; available: {', '.join(known)}{near}")
+    return known[name]
 
 
 def _check_keys(details: dict[str, Any], kind: str, valid: tuple[str, ...]) -> None:

@@ -211,6 +211,12 @@ Namespace = Annotated[
 """It becomes a part of addresses."""
 
 
+def _mistake(where: tuple[str | int, ...], value: Any, what: str) -> ValidationError:
+    """An error at a place within a field."""
+    details = InitErrorDetails(type="value_error", loc=where, input=value, ctx={"error": ValueError(what)})
+    return ValidationError.from_exception_data("TestDefinition", [details])
+
+
 class TestDefinition(Strict):
     """One test, as its file defines it. `name` is always the final name, `source` is the file."""
 
@@ -340,9 +346,7 @@ class TestDefinition(Strict):
     def faults_can_happen(cls, faults: tuple[Fault, ...], info: ValidationInfo) -> tuple[Fault, ...]:
         if {"hosts", "job_set", "timeout", "resources", "volumes"} <= info.data.keys():
             for number, what in fault_problems(faults, info.data):
-                why = {"error": ValueError(what)}
-                mistake = InitErrorDetails(type="value_error", loc=(number,), input=faults[number], ctx=why)
-                raise ValidationError.from_exception_data(cls.__name__, [mistake])
+                raise _mistake((number,), faults[number], what)
         return faults
 
     @field_validator("metric_collection_config", mode="after")
@@ -389,10 +393,8 @@ class TestDefinition(Strict):
                 )
             reference = condition.relative_to or ""
             if meant := collection.meant_by(reference, config.metric_success_conditions) if reference else None:
-                where = ("metric_success_conditions", metric, "relative_to")
-                why = ValueError(f"no metric is named {reference!r}; did you mean {meant!r}?")
-                mistake = InitErrorDetails(type="value_error", loc=where, input=reference, ctx={"error": why})
-                raise ValidationError.from_exception_data(cls.__name__, [mistake])
+                what = f"no metric is named {reference!r}; did you mean {meant!r}?"
+                raise _mistake(("metric_success_conditions", metric, "relative_to"), reference, what)
         return config
 
     @property

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+from pydantic import BaseModel
+
 from ml_metrics.config.json import parse_json
 from ml_metrics.config.problems import InvalidFileError, Problem, Where, dotted
 from ml_metrics.config.yaml import parse_yaml
@@ -73,8 +75,9 @@ def values_in(value: Any) -> Iterator[tuple[Where, Any]]:
     while waiting:
         where, value = waiting.pop()
         yield where, value
-        if isinstance(value, dict):
-            waiting += [((*where, key), inner) for key, inner in value.items()]
+        if isinstance(value, dict | BaseModel):
+            inside = value if isinstance(value, dict) else dict(value)
+            waiting += [((*where, key), inner) for key, inner in inside.items()]
         elif isinstance(value, list | tuple):
             waiting += [((*where, position), inner) for position, inner in enumerate(value)]
 

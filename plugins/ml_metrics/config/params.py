@@ -16,21 +16,10 @@ from ml_metrics.config.strict import Strict, checked
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import did_you_mean
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "array": (list, tuple),
-    "boolean": (bool,),
-    "integer": (int,),
-    "null": (type(None),),
-    "number": (int, float),
-    "object": (dict,),
-    "string": (str,),
-}
-"""The types of JSON Schema and their Python types."""
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 MAX_SHOWN = 60
 MAX_MATCHED = 10_000
 """The characters of a text with a pattern: also in linear time, 128 KiB take seconds."""
-_TEMPLATE = re.compile(r"{{.*?}}|{%.*?%}", re.DOTALL)
-_REFERENCE = re.compile(r"\bparams\.([A-Za-z_]\w*)")
 
 _OVERRIDES: dict[str, dict[str, Any]] = {
     "image": {
@@ -96,29 +85,31 @@ class Parameter(Strict):
     """The section of the form."""
 
     @model_validator(mode="after")
-    def default_fits(self) -> Self:
+    def default_fits(self) -> Self:  # noqa: C901  (one check after the other)
         """Reject a default that violates its own schema: every scheduled run would fail."""
-        types = (self.type,) if isinstance(self.type, str) else self.type or ()
-        for name in types:
-            if name not in _TYPES:
-                raise ValueError(f"{name!r} is not a type; available: {', '.join(_TYPES)}{did_you_mean(name, _TYPES)}")
-        if types and not any(_is_of(self.default, name) for name in types):
-            raise ValueError(f"the default {self.default!r} is not of type {' or '.join(types)}")
+        for name in (self.type,) if isinstance(self.type, str) else self.type or ():
+            if name not in TYPES:
+                raise ValueError(f"{name!r} is not a type; available: {', '.join(TYPES)}{did_you_mean(name, TYPES)}")
         if not _is_finite(self.default):
             raise ValueError(f"the default {self.default!r} is not a finite number")
-        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
-            raise ValueError(f"minimum ({self.minimum:g}) is above maximum ({self.maximum:g})")
         if not all(map(_is_finite, (*(self.enum or ()), *(self.examples or ())))):
             raise ValueError("enum and examples must consist of finite numbers")
-        if self.enum is not None and not any(same(self.default, each) for each in self.enum):
-            raise ValueError(f"the default {self.default!r} is not one of {', '.join(map(repr, self.enum))}")
-        is_number = isinstance(self.default, int | float) and not isinstance(self.default, bool)
-        least, most = (end if end is not None else self.default for end in (self.minimum, self.maximum))
-        if is_number and not least <= self.default <= most:
-            raise ValueError(f"the default {self.default!r} is not between minimum and maximum")
-        self._check_text()
-        if wrong := self.wrong(self.default):
-            raise ValueError(f"the default {wrong}")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError(f"minimum ({self.minimum:g}) is above maximum ({self.maximum:g})")
+        if self.pattern is not None:
+            try:
+                check_expression(self.pattern)
+            except ValueError as error:
+                raise ValueError(f"the pattern {self.pattern!r} is invalid: {error}") from error
+        kept = {"default", "title", "description", "pattern", "examples", "section"}
+        if schema := self.model_dump(exclude=kept, exclude_none=True, by_alias=True):
+            from jsonschema import Draft202012Validator, FormatChecker  # Airflow has it; most test files need none
+
+            validator = Draft202012Validator(schema, format_checker=FormatChecker())
+            for wrong in validator.iter_errors(self.default):
+                raise ValueError(f"the default {wrong.message[:200]}")
+        if what := self.wrong(self.default):
+            raise ValueError(f"the default {what}")
         return self
 
     def wrong(self, value: Any) -> str:
@@ -141,22 +132,6 @@ class Parameter(Strict):
         if self.pattern is not None:
             given["description"] = " ".join(filter(None, (self.description, f"Pattern: {self.pattern}")))
         return {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
-
-    def _check_text(self) -> None:
-        if self.pattern is not None:
-            try:
-                check_expression(self.pattern)
-            except ValueError as error:
-                raise ValueError(f"the pattern {self.pattern!r} is invalid: {error}") from error
-        if not isinstance(self.default, str):
-            return
-        low, high = self.min_length or 0, self.max_length
-        if len(self.default) < low or (high is not None and len(self.default) > high):
-            raise ValueError(
-                f"the default {self.default[:MAX_SHOWN]!r} has not the length that minLength and maxLength ask for"
-            )
-        if self.format is not None and not _has_format(self.default, self.format):
-            raise ValueError(f"the default {self.default[:MAX_SHOWN]!r} is no {self.format}")
 
 
 def allowed_by_hand(own: Collection[str], setting: str) -> frozenset[str]:
@@ -192,16 +167,11 @@ KEYWORDS = frozenset(field.alias or name for name, field in Parameter.model_fiel
 
 
 def check_references(text: str, params: dict[str, Parameter]) -> None:
-    for template in _TEMPLATE.findall(text):
-        for name in _REFERENCE.findall(template):
+    for template in re.findall(r"(?s){{.*?}}|{%.*?%}", text):
+        for name in re.findall(r"\bparams\.([A-Za-z_]\w*)", template):
             if name not in params:
-                raise ValueError(
-                    f"{template} uses a parameter that `params` does not declare{did_you_mean(name, params)}"
-                )
-
-
-def _is_of(value: Any, name: str) -> bool:
-    return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
+                near = did_you_mean(name, params)
+                raise ValueError(f"{template} uses a parameter that `params` does not declare{near}")
 
 
 def same(value: Any, other: Any) -> bool:
@@ -211,12 +181,6 @@ def same(value: Any, other: Any) -> bool:
     if isinstance(value, dict) and isinstance(other, dict):
         return value.keys() == other.keys() and all(same(value[key], other[key]) for key in value)
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
-
-
-def _has_format(text: str, name: str) -> bool:
-    from jsonschema import FormatChecker  # Airflow has it; most test files have no format
-
-    return bool(FormatChecker().conforms(text, name))
 
 
 def _is_finite(value: Any) -> bool:
@@ -244,7 +208,6 @@ NOT_BY_HAND = frozenset({"scheduled", "backfill", "asset_triggered", "asset_mate
 """The types that Airflow gives to runs that nobody started with values of their own."""
 SCHEDULED = "scheduled"
 YES, NO = "yes", "no"
-_SEPARATORS = re.compile(r"[,;\s]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,19 +230,15 @@ def trial_of(run_type: str, given: Mapping[str, Any], usual: Usual) -> tuple[str
     choice = None if TRIAL in usual.params else given.get(TRIAL)
     if run_type == SCHEDULED or choice == NO or (run_type in NOT_BY_HAND and choice != YES):
         return ()
-    return changed_keys(given, usual) or ((TRIAL,) if choice == YES else ())
-
-
-def changed_keys(given: Mapping[str, Any], usual: Usual) -> tuple[str, ...]:
-    """Against a scheduled run. A parameter of the test takes precedence over an override of the same name."""
+    # a parameter of the test takes precedence over an override of the same name
     overrides = [name for name in PROGRAM if name not in usual.params and _overrides(name, given, usual)]
     own = [name for name, default in usual.params.items() if name in given and not same(given[name], default)]
-    return (*overrides, *own)
+    return (*overrides, *own) or ((TRIAL,) if choice == YES else ())
 
 
 def addresses_in(text: Any) -> tuple[str, ...]:
     """Those of the field `notify`, each once. Anything else in it is left out."""
-    found = _SEPARATORS.split(text) if isinstance(text, str) else ()
+    found = re.split(r"[,;\s]+", text) if isinstance(text, str) else ()
     return tuple(dict.fromkeys(one for one in found if is_address(one)))
 
 

@@ -7,14 +7,14 @@ The policy is a YAML file that the setting `policy` names. Without one, what Kub
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.document import values_in
@@ -413,9 +413,11 @@ def refused_namespace(namespace: str | None, policy: Policy) -> str:
 def templates_in(test: TestDefinition) -> Iterator[Found]:
     """Yield the place and the reason of every template that a run could not fill in."""
     for key in [key for key in TEMPLATED if key in test.model_fields_set]:
-        for where, text in _templates(getattr(test, key), (key,)):
-            if problem := template_problem(text):
-                yield where, problem
+        value = getattr(test, key)
+        # nearly none has one, and thousands of tests are looked at whenever Airflow parses
+        for where, text in values_in(value) if is_template(repr(value)) else ():
+            if isinstance(text, str) and (problem := template_problem(text)):
+                yield (key, *where), problem
     if test.namespace and is_template(test.namespace):
         yield ("namespace",), f"{test.namespace!r} has a template, but a namespace is taken as it is"
 
@@ -469,27 +471,3 @@ def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
         if not test.service_account and uses_default_account({**spec, **token}):
             yield from rules.listed("service_accounts", DEFAULT_ACCOUNT, ("pod", "spec", TOKEN))
         yield from _below("pod", "metadata", "labels", found=rules.of_labels(metadata.get("labels")))
-
-
-def _templates(value: Any, where: Where) -> list[tuple[Where, str]]:
-    """Every text with a template and its place. Thousands of tests are looked at whenever Airflow parses."""
-    found: list[tuple[Where, str]] = []
-    waiting = [(where, value)]
-    while waiting:
-        place, value = waiting.pop()
-        if isinstance(value, str):
-            inner: Iterable[tuple[Any, Any]] = ()
-            if is_template(value):
-                found.append((place, value))
-        elif isinstance(value, dict):
-            inner = value.items()
-        elif isinstance(value, list | tuple):
-            inner = enumerate(value)
-        else:
-            inner = value.__dict__.items() if isinstance(value, BaseModel) else ()
-        for key, one in inner:
-            if not isinstance(one, str):
-                waiting.append(((*place, key), one))
-            elif "{" in one:
-                found += _templates(one, (*place, key))
-    return found
