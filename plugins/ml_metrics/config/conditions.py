@@ -45,20 +45,17 @@ class Baseline(Strict):
     @field_validator("same")
     @classmethod
     def names_are_distinct_and_known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        plain = {_plain(name): name for name in RECORDED}
+        plain = {name.replace("_", ""): name for name in RECORDED}
         for name in names:
             if not name.strip():
                 raise ValueError("an attribute has an empty name")
-            near = get_close_matches(_plain(name), plain, n=1, cutoff=0.85)  # a metadata key may be less similar
+            letters = "".join(filter(str.isalnum, name.casefold()))
+            near = get_close_matches(letters, plain, n=1, cutoff=0.85)  # a metadata key may be less similar
             if name not in RECORDED and near:
                 raise ValueError(f"{name!r} is no attribute of a run; did you mean {plain[near[0]]!r}?")
         if len(set(names)) < len(names):
             raise ValueError("an attribute is named twice")
         return tuple(map(storable_name, names))
-
-
-def _plain(name: str) -> str:
-    return "".join(filter(str.isalnum, name.casefold()))
 
 
 class OtherRuns(Strict):
@@ -102,14 +99,14 @@ def _other_runs(value: Any) -> Any:
 CompareTo = Annotated[OtherRuns | None, BeforeValidator(_other_runs)]
 
 
-SPREADS = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*sd\s*")
 WITHIN = 3.0
 
 
 def _spreads(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    found = SPREADS.fullmatch(value) if isinstance(value, str) else None
+    pattern = r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*sd\s*"
+    found = re.fullmatch(pattern, value) if isinstance(value, str) else None
     if found is None:
         raise ValueError(f"{value!r} is no distance: give a number of standard deviations, such as `3 sd` or 3")
     return float(found[1])
@@ -234,12 +231,9 @@ def _confirm(value: Any) -> Any:
 Confirmation = Annotated[Confirm | None, BeforeValidator(_confirm)]
 
 
-SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%(\s*of\s+the\s+night)?\s*")
-
-
 def _share(value: Any) -> Any:
     if isinstance(value, str):
-        found = SHARE.fullmatch(value)
+        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*%(\s*of\s+the\s+night)?\s*", value)
         if found is None:
             raise ValueError(f"{value!r} is no share: give a number of percent, such as `10 % of the night` or 10")
         return float(found[1])
@@ -426,19 +420,15 @@ class Condition(Strict):
     curve: Curve | None = None
     """Judges a tag over the steps of the run, in place of `success_threshold`; for a metric named `<tag>_curve`."""
 
-    _judges_sweep: bool = PrivateAttr(default=False)
-    _traded_for: str = PrivateAttr(default="")
-
-    def use_sweep(self, traded_for: str) -> None:
-        self._judges_sweep, self._traded_for = True, traded_for
+    _of_sweep: SweepCondition | None = PrivateAttr(default=None)
 
     @property
     def judges_sweep(self) -> bool:
-        return self._judges_sweep
+        return self._of_sweep is not None
 
     @property
     def traded_for(self) -> str:
-        return self._traded_for
+        return "" if self._of_sweep is None else self._of_sweep.traded_for
 
     @model_validator(mode="before")
     @classmethod
@@ -499,9 +489,9 @@ class Condition(Strict):
             )
         if self.confirm is not None and self.confirm.within is not None and self.success_threshold.change_point:
             raise ValueError("change_point judges a level, not one value: remove `within` from `confirm`")
-        kind, window = self.kind, self.baseline_runs
-        if window < self.fewest_runs:
-            raise ValueError(f"{kind} needs {self.fewest_runs} earlier runs, so a window of {window} never suffices")
+        window, fewest = self.baseline_runs, self.fewest_runs
+        if window < fewest:
+            raise ValueError(f"{self.kind} needs {fewest} earlier runs, so a window of {window} never suffices")
         if self.since is not None and self.since > datetime.now(UTC) + timedelta(days=1):  # now, in any time zone
             raise ValueError("since is in the future: until then no run has a baseline")
         percent = self.success_threshold.percent
@@ -606,7 +596,7 @@ class SweepCondition(Strict):
         change_point = {} if least is None else {"min_change_percent": least}
         rule = {"success_threshold": {"change_point": change_point}, "window": SWEEP_RUNS}
         found = Condition.model_validate({**given, **rule})
-        found.use_sweep(self.traded_for)
+        found._of_sweep = self  # noqa: SLF001  (of this module)
         return found
 
 

@@ -65,14 +65,14 @@ class Limits:
     def of(cls, settings: Any) -> Self:
         """Raises ConfigError if a setting is not a whole number of at least 1."""
         stated = {one.name: getattr(settings, f"{PREFIX}{one.name}") for one in fields(cls)}
-        return cls(**{name: _whole(f"{PREFIX}{name}", text) for name, text in stated.items()})
+        return cls(**{name: whole(f"{PREFIX}{name}", text) for name, text in stated.items()})
 
 
 UNLIMITED = Limits(**{one.name: 1 << 62 for one in fields(Limits) if one.name != "json_nesting"})
 """For files of one's own, such as a log that a job reads while it runs. What is nested deeper is no entry either."""
 
 
-def _whole(setting: str, text: str) -> int:
+def whole(setting: str, text: str) -> int:
     digits = text.strip().replace("_", "").replace(",", "")
     if not (digits.isascii() and digits.isdigit() and int(digits[:20])):
         raise ConfigError(f"[ml_metrics] {setting}: {text!r} is not a whole number of at least 1")
@@ -199,15 +199,11 @@ class Allowance:
 def few(warnings: Iterable[str]) -> list[str]:
     """As many warnings as a reader reads, with the number of the others."""
     everything = list(warnings)
-    kept = [_readable(one) for one in everything[:MAX_WARNINGS]]
+    # names of files and tags may have control characters, and any length
+    short = [one if len(one) <= MAX_WARNING else f"{one[:MAX_WARNING]}..." for one in everything[:MAX_WARNINGS]]
+    kept = list(map(printable, short))
     more = len(everything) - len(kept)
     return [*kept, f"{more:,} further warnings are left out"] if more else kept
-
-
-def _readable(warning: str) -> str:
-    """A warning without control characters, which names of files and tags may have, and not too long."""
-    text = warning if len(warning) <= MAX_WARNING else f"{warning[:MAX_WARNING]}..."
-    return printable(text)
 
 
 def short_texts(texts: Mapping[str, str], longest: int, allowance: Allowance) -> dict[str, str]:

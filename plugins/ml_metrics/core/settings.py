@@ -174,8 +174,7 @@ class Settings:
     @classmethod
     def load(cls) -> Settings:
         found = airflow_options(SECTION, [field.name for field in fields(cls)])
-        defaults = {**_default_paths(), "dashboard_url": _dashboard_url()}
-        return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
+        return cls(**{**_defaults(), **{name: value for name, value in found.items() if value}})
 
 
 def checked_issue_url(settings: Settings) -> str:
@@ -198,7 +197,7 @@ def is_on(text: str, name: str) -> bool:
     raise ConfigError(f"[{SECTION}] {name}: {text!r} is neither yes nor no")
 
 
-def _default_paths() -> dict[str, str]:
+def _defaults() -> dict[str, str]:
     state, dags = airflow_home() / "ml_metrics", dags_folder()
     # Composer copies only `dags/` to every parser, so test files may have to be inside it
     inside = dags / "include" / "metric_configs"
@@ -209,9 +208,5 @@ def _default_paths() -> dict[str, str]:
         "local_cluster_root": str(state / "cluster"),
         "local_image": str(dags.parent),
         "outbox": str(state / "outbox"),
+        "dashboard_url": f"{(airflow_option('api', 'base_url') or 'http://localhost:8080').rstrip('/')}/ml-metrics",
     }
-
-
-def _dashboard_url() -> str:
-    base = airflow_option("api", "base_url") or "http://localhost:8080"
-    return f"{base.rstrip('/')}/ml-metrics"

@@ -82,11 +82,9 @@ def interval(lower: float | None, upper: float | None, unit: str = "", write: Wr
 
 
 def _digits(numbers: set[float], fewest: int) -> int:
-    return next((digits for digits in range(fewest, 17) if _are_distinct(numbers, digits)), 17)
-
-
-def _are_distinct(numbers: set[float], digits: int) -> bool:
-    return len({f"{number:.{digits}g}" for number in numbers}) == len(numbers)
+    """How many digits tell numbers apart."""
+    enough = (many for many in range(fewest, 17) if len({f"{one:.{many}g}" for one in numbers}) == len(numbers))
+    return next(enough, 17)
 
 
 def _scale(greatest: float, unit: str) -> tuple[float, str]:

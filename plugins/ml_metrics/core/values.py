@@ -10,6 +10,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import TypeVar
 
@@ -57,17 +58,15 @@ def nearest_year(text: str, period: tuple[datetime, datetime]) -> datetime | Non
     """The text has no year, as `02-29T10:00:00+00:00`. None if no year near the period has such a day."""
     begin, end = period
     for around in (1, LEAP_YEARS):
-        years = range(max(BEGINNING_OF_TIME.year, begin.year - around), min(END_OF_TIME.year, end.year + around) + 1)
-        if found := [moment for moment in (_in_year(year, text) for year in years) if moment is not None]:
+        found = []
+        for year in range(
+            max(BEGINNING_OF_TIME.year, begin.year - around), min(END_OF_TIME.year, end.year + around) + 1
+        ):
+            with suppress(ValueError):  # no such day, or only in leap years
+                found.append(datetime.fromisoformat(f"{year:04}-{text}"))
+        if found:
             return min(found, key=lambda moment: max(begin - moment, moment - end, timedelta()))
     return None
-
-
-def _in_year(year: int, text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(f"{year:04}-{text}")
-    except ValueError:  # no such day, or only in leap years
-        return None
 
 
 def finite(value: float | None) -> float | None:

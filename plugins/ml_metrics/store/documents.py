@@ -42,9 +42,6 @@ from ml_metrics.store.disks import ADVICE, separate_disks
 FILE = "documents.key"
 LEAST_LENGTH = 16
 """A key that can be guessed signs nothing."""
-SEEN = ("AIRFLOW_HOME", "AIRFLOW_CONFIG", "AIRFLOW__CORE__EXECUTOR")
-OPTIONS = (("ml_metrics", "documents_key"), ("core", "fernet_key"))
-KINDS = ("", "_CMD", "_SECRET")
 
 
 def documents_keys() -> tuple[bytes, ...]:
@@ -80,8 +77,10 @@ def key_file() -> Path:
 
 
 def _texts() -> tuple[str, ...]:
-    names = [f"AIRFLOW__{section}__{key}{kind}".upper() for section, key in OPTIONS for kind in KINDS]
-    return _settings(tuple(os.environ.get(name, "") for name in (*SEEN, *names)), version_of(airflow_cfg_path()))
+    options = ("ML_METRICS__DOCUMENTS_KEY", "CORE__FERNET_KEY")
+    names = [f"AIRFLOW__{option}{kind}" for option in options for kind in ("", "_CMD", "_SECRET")]
+    seen = ("AIRFLOW_HOME", "AIRFLOW_CONFIG", "AIRFLOW__CORE__EXECUTOR", *names)
+    return _settings(tuple(os.environ.get(name, "") for name in seen), version_of(airflow_cfg_path()))
 
 
 @lru_cache(maxsize=4)
@@ -210,7 +209,13 @@ class Documents:
         if not isinstance(content, dict):
             raise UnreadableInputError(f"{path}: should hold one JSON object")
         content.pop(SIGNATURE, None)
-        _check_version(content.pop(VERSION, FORMAT), path)
+        version = content.pop(VERSION, FORMAT)
+        if type(version) is not int or not 1 <= version <= FORMAT:
+            raise LaterVersionError(
+                f"{path}: is a document of version {version!r}, and this version of ML Metrics reads up to version "
+                f"{FORMAT}. Install the version that wrote it, on every machine of the deployment; or remove the run "
+                "folder and clear the run, which starts it over"
+            )
         return content
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
@@ -291,16 +296,6 @@ NOT_OURS = (
     "was not written by this deployment for this run: it has no signature, or that of another key, run or name, or it "
     "was changed"
 )
-
-
-def _check_version(version: object, path: str) -> None:
-    if type(version) is int and 1 <= version <= FORMAT:
-        return
-    raise LaterVersionError(
-        f"{path}: is a document of version {version!r}, and this version of ML Metrics reads up to version {FORMAT}. "
-        "Install the version that wrote it, on every machine of the deployment; or remove the run folder and clear the "
-        "run, which starts it over"
-    )
 
 
 def place_of(run_folder: str) -> tuple[str, str]:

@@ -99,15 +99,11 @@ class Markers:
                 f"{path}: is a damaged marker: {error!r}. A message may be waiting in its folder; if none is, remove "
                 "the file"
             ) from error
+        root = _normal(storage.join(self.path, "..", "..", "..")).rstrip("/")
         for folder in filter(None, (marker.run_folder, marker.messages)):
-            if not self._is_ours(folder):
+            if not _normal(folder).startswith(f"{root}/"):  # what a workload wrote there names any folder
                 raise UnreadableInputError(f"{path}: names {folder}, which is not in the storage root; remove the file")
         return marker
-
-    def _is_ours(self, folder: str) -> bool:
-        """Whether a folder is in the storage root. A workload that can write there must not name any other."""
-        root = storage.join(self.path, "..", "..", "..")
-        return _normal(folder).startswith(f"{_normal(root).rstrip('/')}/")
 
 
 def _normal(path: str) -> str:

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import IO, Any, TypeVar
 
-from ml_metrics.core.errors import ConfigError, FileMissingError, LaterVersionError, UnreadableInputError
+from ml_metrics.core.errors import FileMissingError, LaterVersionError, UnreadableInputError
+from ml_metrics.core.limits import whole
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
@@ -188,11 +189,7 @@ def _names_of(generation: int) -> tuple[str, ...]:
 
 def listing_limits(settings: Settings) -> storage.ListingLimits:
     keys = ("listed_files", "listed_name_bytes", "listed_depth")
-    texts = [getattr(settings, key) for key in keys]
-    for key, text in zip(keys, texts, strict=True):
-        if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 40):
-            raise ConfigError(f"[ml_metrics] {key}: should be a whole number above 0, not {text!r}")
-    return storage.ListingLimits(*map(int, texts))
+    return storage.ListingLimits(*(whole(key, getattr(settings, key)) for key in keys))
 
 
 def damage(path: str, document: str, error: Exception) -> str:

@@ -1,16 +1,22 @@
+"""None"""
+
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from docstrings import docstrings
+from golden import check
 from ml_metrics import ConfigError, TestDefinition
-from ml_metrics.config.clusters import ClusterAccess, cluster_of, configured_clusters
+from ml_metrics.config.clusters import ClusterAccess, Clusters, cluster_of, configured_clusters
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.policy import Policy, refused_in
 from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.settings_file import read_once
 
 GKE = {"project": "p", "location": "l"}
 ACCOUNT = "tests@p.iam.gserviceaccount.com"
@@ -157,3 +163,22 @@ def test_a_policy_allows_clusters_by_name(use: Any) -> None:
     test = test_of(cluster="tpus")
     assert not list(refused_in(test, Policy(clusters=("tpus",))))
     assert [where for where, _ in refused_in(test, Policy(clusters=("p/l/*",)))] == [("cluster",)]
+
+
+DOC = Path(__file__).parents[3] / "docs" / "kubernetes.md"
+
+
+def test_every_option_is_listed() -> None:
+    text = DOC.read_text(encoding="utf-8")
+    rows = [f"| `{key}` | {meaning} |" for key, meaning in docstrings(ClusterAccess).items()]
+    assert len(rows) == len(ClusterAccess.model_fields)
+    table = "\n".join(["| option | meaning |", "| --- | --- |", *rows])
+    filled = f"<!-- keys: ClusterAccess -->\n\n{table}\n\n<!-- end -->"
+    check(str(DOC), re.sub(r"<!-- keys: ClusterAccess -->.*?<!-- end -->", lambda _: filled, text, flags=re.DOTALL))
+
+
+def test_the_example_is_valid(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```yaml\n(# /etc.*?)```", DOC.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "clusters.yaml").write_text(example)
+    known = read_once(tmp_path / "clusters.yaml", Clusters, "the file of clusters")
+    assert set(known.clusters) == {"tpus", "lab", "here"}

@@ -1,16 +1,32 @@
+"""None"""
+
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docstrings import docstrings
+from golden import check
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.loading import load_file, load_test, load_tests
-from ml_metrics.config.policy import CAPABILITIES, SYSCTLS, PodRules, Policy, current_policy, read_policy
+from ml_metrics.config.policy import (
+    CAPABILITIES,
+    SYSCTLS,
+    PodRules,
+    Policy,
+    airflow_namespaces,
+    current_policy,
+    read_policy,
+)
 from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.templates import NAMES as KNOWN
+from ml_metrics.config.templates import TEMPLATED
 from ml_metrics.ui.cli import main
 
 TEST = "name: t\nimage: registry/image:1\ncommand: [train]\n"
@@ -290,3 +306,176 @@ def test_validate_takes_another_policy(tmp_path: Path, capsys: pytest.CaptureFix
     policy.write_text("no: policy")
     assert main(["validate", str(tmp_path / "t.yaml"), "--policy", str(policy)]) == 2
     assert f"{policy}:1: no: unknown key" in capsys.readouterr().err
+
+
+NAMES = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
+WAYS: list[dict[str, Any]] = [
+    {"serviceAccountName": "s"},
+    {"serviceAccount": "s"},
+    {"automountServiceAccountToken": True},
+    {"automountServiceAccountToken": None},
+    {},
+    {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]},
+    {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]},
+    {"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "c"}}, {"secret": {"name": "s"}}]}}]},
+    {"volumes": [{"name": "v", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}}]},
+    {"volumes": [{"name": "v", "azureFile": {"secretName": "s", "shareName": "n"}}]},
+    {"volumes": [{"name": "v", "cephfs": {"monitors": [], "secretRef": {"name": "s"}}}]},
+    {"imagePullSecrets": [{"name": "s"}]},
+    *(
+        {part: [{"name": "c", **use}]}
+        for part in ("containers", "initContainers", "ephemeralContainers")
+        for use in (
+            {"envFrom": [{"secretRef": {"name": "s"}}]},
+            {"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+        )
+    ),
+]
+"""Every way in which a pod gets a Secret or the token of a service account."""
+
+
+@pytest.fixture
+def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Airflow runs in a pod of the namespace `airflow`."""
+    file = tmp_path / "namespace"
+    file.write_text("airflow\n")
+    monkeypatch.setattr("ml_metrics.config.policy.OF_THIS_POD", file)
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+    return file
+
+
+def problems(tmp_path: Path, text: str, **policy: Any) -> list[str]:
+    """Return what is wrong with a test, by its keys."""
+    path = tmp_path / "t.yaml"
+    path.write_text(TEST + text)
+    try:
+        load_file(path, tmp_path, Policy.model_validate(policy))
+    except InvalidFileError as error:
+        return [problem.path for problem in error.problems]
+    return []
+
+
+def test_outside_kubernetes_airflow_has_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert airflow_namespaces() == frozenset()
+    monkeypatch.setenv("AIRFLOW__KUBERNETES_EXECUTOR__NAMESPACE", "default")
+    assert airflow_namespaces() == frozenset(), "the default of an executor that is not used"
+
+
+@pytest.mark.usefixtures("in_pod")
+def test_the_namespaces_of_airflow_are_those_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert airflow_namespaces() == {"airflow"}
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "CeleryExecutor,KubernetesExecutor")
+    assert airflow_namespaces() == {"airflow", "default"}
+    monkeypatch.setenv("AIRFLOW__KUBERNETES_EXECUTOR__NAMESPACE", "workers")
+    assert airflow_namespaces() == {"airflow", "workers"}
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__AIRFLOW_NAMESPACE", "here, there")
+    assert airflow_namespaces() == {"here", "there"}
+
+
+@pytest.mark.parametrize("spec", WAYS, ids=json.dumps)
+@settings(max_examples=10)
+@given(name=NAMES)
+def test_beside_airflow_no_secret_and_no_account_is_in_reach_that_is_not_listed(
+    spec: dict[str, Any], name: str
+) -> None:
+    """Whatever the way and the name: elsewhere the same pod is allowed, and here if the policy lists both names."""
+    given_name = json.loads(json.dumps(spec).replace('"s"', json.dumps(name)))
+    pod = {"spec": {"automountServiceAccountToken": False, **given_name} if spec else {}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__ML_METRICS__AIRFLOW_NAMESPACE", "airflow")
+
+        def refused(namespace: str, **policy: Any) -> list[str]:
+            rules = PodRules(Policy.model_validate(policy).in_namespace(namespace))
+            return [what for _, what in rules.of_pod(pod)]
+
+        assert len(refused("airflow")) == 1
+        assert len(refused("airflow", namespaces=["airflow"])) == 1
+        assert refused("airflow", namespaces=["*"], secrets=[name], service_accounts=[name, "default"]) == []
+        assert refused("workloads") == []
+
+
+@pytest.mark.usefixtures("in_pod")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "secrets: {F: airflow-fernet-key/fernet-key}",
+        "service_account: airflow-worker",
+        "volumes: {/s: {secret: airflow-database}}",
+        "image_pull_secrets: [airflow-registry]",
+        "pod: {spec: {serviceAccountName: airflow-worker}}",
+        "pod: {spec: {automountServiceAccountToken: true}}",
+        "init_containers: [{name: i, image: i, envFrom: [{secretRef: {name: airflow-database}}]}]",
+    ],
+)
+def test_a_test_file_reaches_nothing_of_airflow(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert problems(tmp_path, f"namespace: airflow\n{text}")[0] == "namespace"
+    assert len(problems(tmp_path, f"namespace: airflow\n{text}", namespaces=["airflow"])) == 1
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__NAMESPACE", "airflow")
+    assert len(problems(tmp_path, text)) == 2
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__NAMESPACE", "workloads")
+    assert problems(tmp_path, text) == []
+
+
+@pytest.mark.usefixtures("in_pod")
+def test_the_sentence_names_the_setting_and_what_was_allowed_stays(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(f"{TEST}namespace: airflow\n")
+    with pytest.raises(InvalidFileError, match=r"t\.yaml:4: namespace: .*'airflow'.*`\[ml_metrics\] namespace`"):
+        load_file(tmp_path / "t.yaml", tmp_path)
+    for allowed in ("airflow", "air*", "*"):
+        assert problems(tmp_path, "namespace: airflow", namespaces=[allowed]) == []
+
+
+def test_validate_reads_the_namespace_of_the_connection(
+    in_pod: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without setting and connection, workloads would start where Airflow runs."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "t.yaml").write_text(TEST)
+    extra: dict[str, Any] = {"in_cluster": True}
+    for namespace, code in ((None, 1), ("airflow", 1), ("workloads", 0)):
+        extra |= {"namespace": namespace} if namespace else {}
+        connection = {"conn_type": "kubernetes", "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
+        monkeypatch.setattr(
+            "ml_metrics.airflow.operators.run_workload.RunWorkload._incluster_namespace", in_pod.read_text().strip()
+        )
+        assert main(["validate", str(tmp_path / "tests")]) == code, namespace
+        assert ("Airflow's own namespace" in capsys.readouterr().out) is bool(code)
+    monkeypatch.delenv("AIRFLOW_CONN_KUBERNETES_DEFAULT")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__NAMESPACE", "workloads")
+    assert main(["validate", str(tmp_path / "tests")]) == 0
+
+
+DOC = Path(__file__).parents[3] / "docs" / "settings.md"
+
+
+def test_every_key_is_listed() -> None:
+    text = DOC.read_text(encoding="utf-8")
+    rows = [f"| `{key}` | {meaning} |" for key, meaning in docstrings(Policy).items()]
+    assert len(rows) == len(Policy.model_fields)
+    table = "\n".join(["| key | meaning |", "| --- | --- |", *rows])
+    filled = f"<!-- keys: Policy -->\n\n{table}\n\n<!-- end -->"
+    check(str(DOC), re.sub(r"<!-- keys: Policy -->.*?<!-- end -->", lambda _: filled, text, flags=re.DOTALL))
+
+
+def test_the_keys_of_the_controls_are_those_that_allow_something() -> None:
+    """Each control has a pod in `test_policy.py` that is refused without its key."""
+    table = DOC.read_text(encoding="utf-8").partition("| control of")[2].partition("\n\n")[0]
+    keys = {key for row in table.splitlines()[2:] for key in re.findall(r"`([a-z_]+)`", row.split(" | ")[-1])}
+    assert keys == {key for _, allowing in BASELINE for key in allowing} - {"priority_classes"}
+
+
+def test_what_templates_know_is_listed() -> None:
+    text = DOC.read_text(encoding="utf-8").partition("\n## Templates\n")[2].partition("\n## ")[0]
+    words = set(re.findall(r"`([a-z_]+)(?:\.name)?`", text))
+    assert words >= KNOWN
+    assert words >= set(TEMPLATED)
+
+
+def test_the_example_is_a_policy(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```\n(# /etc.*?)```", DOC.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "policy.yaml").write_text(example)
+    policy = read_policy(tmp_path / "policy.yaml")
+    assert policy.allows("images", "python:3.11")
+    assert not policy.allows("images", "docker.io/python:3.11")
+    assert policy.allows_host_path("/mnt/datasets/imagenet")
