@@ -9,14 +9,7 @@ from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    AliasChoices,
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from ml_metrics.config.formula import Of, Reference, formula
 from ml_metrics.config.paths import check_name, parts_of
@@ -586,8 +579,7 @@ class MetricCollectionConfig(Strict):
     default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
     """How the points of a tag are aggregated; each strategy makes a metric named `<tag>_<strategy>`."""
     metric_to_aggregation_strategy: dict[NamePattern, tuple[Strategy, ...] | TagAggregation] = Field(
-        default_factory=dict,
-        validation_alias=AliasChoices(*SPELLINGS),
+        default_factory=dict, validation_alias=AliasChoices(*SPELLINGS)
     )
     """Other strategies for some tags: a list, or a mapping with the keys below. Also accepted as
     `metric_to_aggregation_strategies`."""

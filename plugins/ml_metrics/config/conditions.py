@@ -24,7 +24,7 @@ from pydantic import (
 
 from ml_metrics.config.collection import MetricFacts, MetricName, known_about
 from ml_metrics.config.patterns import NamePattern, best_match, is_pattern, matches_any
-from ml_metrics.config.strict import OneOf, Strict
+from ml_metrics.config.strict import OneOf, Strict, short_form
 from ml_metrics.config.times import Duration, Moment
 from ml_metrics.core.kinds import HIGHER, LOWER, Kind, is_generated
 from ml_metrics.core.model import CURVE_SUFFIX, SWEEP, Severity
@@ -88,15 +88,10 @@ class OtherRuns(Strict):
         return " of ".join(filter(None, parts))
 
 
-def _other_runs(value: Any) -> Any:
-    if value is None or isinstance(value, OtherRuns | dict):
-        return value
-    if isinstance(value, str) and value:
-        return {"test": value}
-    raise ValueError(f"give the name of a test, or a mapping such as {{deployment: prod}}; {value!r} is neither")
-
-
-CompareTo = Annotated[OtherRuns | None, BeforeValidator(_other_runs)]
+CompareTo = Annotated[
+    OtherRuns | None,
+    short_form(str, "test", "give the name of a test, or a mapping such as {deployment: prod}"),
+]
 
 
 WITHIN = 3.0
@@ -220,15 +215,9 @@ class Confirm(Strict):
     """Whether the test is run again at once (`rerun`) or its next run is awaited (`next`)."""
 
 
-def _confirm(value: Any) -> Any:
-    if value is None or isinstance(value, Confirm | dict):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"runs": value}
-    raise ValueError(f"give a number of runs, or a mapping such as {{runs: 2, by: next}}; {value!r} is neither")
-
-
-Confirmation = Annotated[Confirm | None, BeforeValidator(_confirm)]
+Confirmation = Annotated[
+    Confirm | None, short_form(int, "runs", "give a number of runs, or a mapping such as {runs: 2, by: next}")
+]
 
 
 def _share(value: Any) -> Any:

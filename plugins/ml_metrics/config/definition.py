@@ -7,21 +7,14 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails
 
 from ml_metrics.config.accelerators import CPU, AcceleratorField
 from ml_metrics.config.collection import MetricCollectionConfig, check_params
 from ml_metrics.config.conditions import OnRegressionField, RegressionTestConfig
 from ml_metrics.config.faults import Fault, fault_problems
-from ml_metrics.config.naming import check_name, is_address
+from ml_metrics.config.naming import ADDRESS, check_name
 from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import (
     ClusterOfTest,
@@ -195,12 +188,7 @@ class Quarantine(Strict):
         return as_utc(now) < end_of_day(self.until)
 
 
-def _check_address(text: str) -> None:
-    if not is_address(text):
-        raise ValueError(f"{text!r} is not a mail address")
-
-
-Address = Annotated[str, checked(_check_address)]
+Address = Annotated[str, matching(ADDRESS, "a mail address")]
 Namespace = Annotated[
     str,
     matching(

@@ -28,10 +28,7 @@ from ml_metrics.core.text import quoted
 from ml_metrics.store import confined
 
 CONDITIONS = ("regression_test_config", "metric_success_conditions")
-DECIDES = (
-    *("comparison", "success_threshold", "against", "min_change"),
-    *("wait_for_n_points_of_history", "window"),
-)
+DECIDES = (*("comparison", "success_threshold", "against", "min_change"), *("wait_for_n_points_of_history", "window"))
 """The keys of a condition that belong to its rule. The others, such as `severity`, stay when the rule is replaced."""
 
 

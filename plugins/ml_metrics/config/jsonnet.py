@@ -68,10 +68,7 @@ class Jsonnet:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={
-                    "GOMAXPROCS": "1",
-                    **{name: os.environ[name] for name in INHERITED if name in os.environ},
-                },
+                env={"GOMAXPROCS": "1", **{name: os.environ[name] for name in INHERITED if name in os.environ}},
             )
         templates = _templates(self.root)
         request = {

@@ -217,21 +217,16 @@ def _one(document: Document, values: dict[str, Any]) -> Document:
         if key in FIELDS:
             content[key] = value
             continue
-        content["params"] = _with_default(content.get("params", {}), key, value)
-        env = content.get("env", {})
+        params, env = content.get("params", {}), content.get("env", {})
+        if isinstance(params, dict):  # else it is reported when parameters are validated, as is `env`
+            declared = params.get(key)
+            described = declared if isinstance(declared, dict) and "default" in declared else {}
+            content["params"] = {**params, key: {**described, "default": value}}
         if isinstance(env, dict):  # the variable follows the parameter, also when a run is triggered by hand
             content["env"] = {key.upper(): f"{{{{ params.{key} }}}}", **env}
     if name := _name(content, values):
         content["name"] = name
     return replace(document, content=content)
-
-
-def _with_default(params: Any, key: str, value: Any) -> Any:
-    if not isinstance(params, dict):
-        return params  # reported when parameters are validated
-    declared = params.get(key)
-    described = declared if isinstance(declared, dict) and "default" in declared else {}
-    return {**params, key: {**described, "default": value}}
 
 
 def _name(content: dict[str, Any], values: dict[str, Any]) -> str:

@@ -45,12 +45,11 @@ def as_label(text: str) -> str:
 
 
 _PART = r"[^\s@,;:<>()\[\]\"\\\x00-\x1f\x7f-\x9f]+"
-_ADDRESS = re.compile(f"{_PART}@{_PART}")
-"""Without the marks of names, comments, groups and lists: `x<y>@example.com` would be sent to `y`."""
-ENCODED = "=?"
-"""Begins a word that mail programs decode."""
+ADDRESS = rf"(?!.*=\?){_PART}@{_PART}"
+"""Without the marks of names, comments, groups and lists, as `x<y>@example.com` would be sent to `y`; and without `=?`,
+which begins a word that mail programs decode."""
 
 
 def is_address(text: str) -> bool:
     """One mail address, without a name or a comment."""
-    return _ADDRESS.fullmatch(text) is not None and ENCODED not in text
+    return re.fullmatch(ADDRESS, text) is not None

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ml_metrics.config.naming import is_address
 from ml_metrics.config.patterns import check_expression, found_in
-from ml_metrics.config.strict import Strict, checked
+from ml_metrics.config.strict import Strict, matching
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import did_you_mean
 
@@ -22,10 +22,7 @@ MAX_MATCHED = 10_000
 """The characters of a text with a pattern: also in linear time, 128 KiB take seconds."""
 
 _OVERRIDES: dict[str, dict[str, Any]] = {
-    "image": {
-        "type": ["null", "string"],
-        "description": "Another container image; empty for the test's own",
-    },
+    "image": {"type": ["null", "string"], "description": "Another container image; empty for the test's own"},
     "command": {
         "type": ["null", "array"],
         "items": {"type": "string"},
@@ -49,9 +46,7 @@ PROGRAM = ("image", "command")
 """The overrides with which a run executes something else. Only a test file or the setting `by_hand` allows them."""
 
 
-def _check_format(name: str) -> None:
-    if name == "regex":
-        raise ValueError("'regex' is no format for a parameter: it would compile what a user enters")
+NOT_COMPILED = matching("(?s)(?!regex$).*", "a format for a parameter: it would compile what a user enters")
 
 
 class Parameter(Strict):
@@ -77,7 +72,7 @@ class Parameter(Strict):
     """The maximum length of a text."""
     pattern: str | None = None
     """A regular expression that a text must match."""
-    format: Annotated[str, checked(_check_format)] | None = None
+    format: Annotated[str, NOT_COMPILED] | None = None
     """How the form shows it: `date`, `date-time`, `multiline`, ..."""
     examples: tuple[Any, ...] | None = None
     """Values that the form suggests."""

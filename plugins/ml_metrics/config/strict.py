@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 BOOLEANS = {"true": True, "false": False}
@@ -70,6 +70,19 @@ def matching(pattern: str, what: str) -> AfterValidator:
             raise ValueError(f"{text!r} is not {what}")
 
     return checked(check)
+
+
+def short_form(kind: type, key: str, hint: str) -> BeforeValidator:
+    """Accept one value in place of a mapping with one key."""
+
+    def expanded(value: Any) -> Any:
+        if isinstance(value, kind) and value != "" and not isinstance(value, bool):
+            return {key: value}
+        if value is None or isinstance(value, dict | BaseModel):
+            return value
+        raise ValueError(f"{hint}; {value!r} is neither")
+
+    return BeforeValidator(expanded)
 
 
 class OneOf(Strict):

@@ -181,9 +181,7 @@ def send_json(
 ) -> Answer:
     """Send one request within `timeout` seconds in all. Raises `UndeliveredError`."""
     return within(
-        timeout,
-        service,
-        lambda deadline: Client(service, deadline, headers or {}, secrets).send(method, address, body),
+        timeout, service, lambda deadline: Client(service, deadline, headers or {}, secrets).send(method, address, body)
     )
 
 

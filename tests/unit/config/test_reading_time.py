@@ -217,8 +217,7 @@ def test_a_slow_file_does_not_hide_another_from_its_task(tmp_path: Path, monkeyp
     (tmp_path / "z.yaml").write_text(f"{TEST}a-b")
     read = reading_time.content_of
     monkeypatch.setattr(
-        "ml_metrics.config.document.content_of",
-        lambda path, root=None: endless() if path == slow else read(path, root),
+        "ml_metrics.config.document.content_of", lambda path, root=None: endless() if path == slow else read(path, root)
     )
     assert load_test(tmp_path, "a-b").name == "a-b"
     assert [test.name for test in load_tests(tmp_path).tests] == ["a-b"]
