@@ -14,7 +14,6 @@ RUN_DIR = "ML_METRICS_RUN_DIR"
 """The environment variable with the path of the run folder."""
 PART_BYTES = 1 << 20
 """The size at which a part in a bucket is complete and the next one starts. It limits the upload of a single write."""
-LOCAL_INTERVAL = 0.5
 BUCKET_INTERVAL = 1.0
 """Seconds between two writes. Buckets limit writes to the same object to one per second."""
 
@@ -48,7 +47,7 @@ class LocalFile:
         head: Creates the first bytes of a new file. A file without a head contains lines.
     """
 
-    interval = LOCAL_INTERVAL
+    interval = 0.5
     remote = False
 
     def __init__(

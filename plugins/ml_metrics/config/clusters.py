@@ -20,10 +20,6 @@ from ml_metrics.core.settings import SECTION, Settings
 from ml_metrics.core.text import did_you_mean
 
 GOOGLE = "google_cloud_default"
-KINDS_OF_PLACE = frozenset({"auto", "local", "kubernetes"})
-"""The values of the setting `cluster` that are not the name of a cluster; nor can a cluster have them."""
-OF_GKE = ("project", "location", "name", "use_dns_endpoint", "use_internal_ip", "gcp_conn_id", "impersonation_chain")
-OF_KUBERNETES = ("kubernetes_conn_id", "context", "in_cluster")
 
 Text = Annotated[str, Field(min_length=1)]
 Account = Annotated[
@@ -76,7 +72,20 @@ class ClusterAccess(Strict):
 
     @model_validator(mode="after")
     def one_way_to_connect(self) -> Self:
-        google, kubernetes = self._given(OF_GKE), self._given(OF_KUBERNETES)
+        google, kubernetes = (
+            self._given(
+                (
+                    "project",
+                    "location",
+                    "name",
+                    "use_dns_endpoint",
+                    "use_internal_ip",
+                    "gcp_conn_id",
+                    "impersonation_chain",
+                )
+            ),
+            self._given(("kubernetes_conn_id", "context", "in_cluster")),
+        )
         if google and kubernetes:
             raise ValueError(f"{google[0]!r} is for GKE and {kubernetes[0]!r} for other clusters: give one of them")
         if google and not (self.project and self.location):
@@ -121,7 +130,11 @@ def cluster_of(test: TestDefinition) -> ClusterAccess | None:
     asked = test.cluster
     if asked is None:
         default = airflow_option(SECTION, "cluster") or "auto"  # thousands of tests ask when DAGs are parsed
-        return None if default in KINDS_OF_PLACE else named_cluster(default, f"[{SECTION}] cluster")
+        return (
+            None
+            if default in frozenset({"auto", "local", "kubernetes"})
+            else named_cluster(default, f"[{SECTION}] cluster")
+        )
     if asked.project is None:
         return named_cluster(asked.name, "cluster")
     wanted = (asked.project, asked.location, asked.name)

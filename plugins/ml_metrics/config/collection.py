@@ -142,7 +142,6 @@ class Formats(Source):
 
 STEP = "step"
 """The group that is the step of a point."""
-LOG_FILES = ("*.log", "*.out", "*.txt")
 
 
 ProfileName = Literal["maxtext", "megatron", "torchtitan", "nemo", "keras", "hugging-face", "boosting"]
@@ -187,7 +186,7 @@ class Logs(Strict):
     """The program whose lines are read. Without it, and without `profiles`, no log is read."""
     profiles: dict[str, LogProfile] = Field(default_factory=dict)
     """Profiles of one's own, by name."""
-    files: tuple[Pattern, ...] = LOG_FILES
+    files: tuple[Pattern, ...] = ("*.log", "*.out", "*.txt")
     """Patterns for the paths of the files below the run folder."""
     prefix: Prefix = "log/"
     """What the name of each metric begins with."""

@@ -16,7 +16,6 @@ from ml_metrics.core.errors import ConfigError
 
 MAX_OWNER = 100
 OWNER = r"""(?m)^\s*["']?owner["']?\s*:\s*["']?([^"'#,\n]+)"""
-EMAILS = r"""(?m)^\s*["']?emails["']?\s*:(.*(?:\n\s*-.*)*)"""
 ADDRESS = r"[^\s,;\[\]\"'<>]+@[^\s,;\[\]\"'<>]+"
 """Any text is searched for these, so it is done in linear time."""
 
@@ -58,7 +57,10 @@ def _from_lines(path: Path, root: Path) -> dict[str, Any]:
         text = content_of(path, root).decode("utf-8", errors="replace")
     except InvalidFileError:
         return {}
-    owner, emails = compiled(OWNER).search(text), compiled(EMAILS).search(text)
+    owner, emails = (
+        compiled(OWNER).search(text),
+        compiled(r"""(?m)^\s*["']?emails["']?\s*:(.*(?:\n\s*-.*)*)""").search(text),
+    )
     return {
         "owner": owner.group(1).strip() if owner else None,
         "emails": compiled(ADDRESS).findall(emails.group(1)) if emails else [],

@@ -15,8 +15,6 @@ from ml_metrics.config.problems import InvalidFileError, Problem, Where, dotted
 from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.store import confined
 
-TYPE_NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
-
 MAX_BYTES = 1 << 20
 """A longer file would take the DAG processor seconds, in which libyaml cannot be interrupted."""
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonnet")
@@ -119,7 +117,8 @@ def parse_document(path: Path, data: bytes) -> Document:
         raise InvalidFileError.of(file, f"is not UTF-8 text: {error.reason} at byte {error.start}") from error
     content, lines, warnings = (parse_json if path.suffix == ".json" else parse_yaml)(text, file)
     if not isinstance(content, dict):
-        what = "is empty" if content is None else f"holds {TYPE_NAMES.get(type(content), 'a number')}"
+        names = {list: "a list", str: "text", bool: "true or false"}
+        what = "is empty" if content is None else f"holds {names.get(type(content), 'a number')}"
         raise InvalidFileError.of(file, f"{what}; a test file is a mapping of keys to values", 1)
     return Document(file, content, {where: Place(file, line) for where, line in lines.items()}, warnings)
 

@@ -50,10 +50,6 @@ BEYOND = "drain (it would need `patch nodes`), no_network (it would need `create
 MAX_FACTOR = 100.0
 MAX_FAULTS = 100
 """The faults of a run, those that are repeated counted each time."""
-_STEP = re.compile(r"step\s+([0-9]{1,18})")
-_RANDOM = re.compile(r"random\(\s*([^.\s,]+(?:\.[0-9]+[a-z]+)?)\s*\.\.\s*([^\s,]+)\s*[,\s]\s*seed\s+([0-9]{1,18})\s*\)")
-_WHAT = re.compile(r"([a-z_]+)(?:\(\s*([^()]*?)\s*\))?")
-_HOST = re.compile(r"host\s+([0-9]{1,6})")
 ANYWHERE, COORDINATOR, EVERYWHERE = "any", "coordinator", "all"
 
 
@@ -67,9 +63,11 @@ class At(NamedTuple):
 
 
 def parse_at(text: str) -> At:
-    if found := _STEP.fullmatch(text.strip()):
+    if found := re.fullmatch(r"step\s+([0-9]{1,18})", text.strip()):
         return At(step=int(found[1]))
-    if found := _RANDOM.fullmatch(text.strip()):
+    if found := re.fullmatch(
+        r"random\(\s*([^.\s,]+(?:\.[0-9]+[a-z]+)?)\s*\.\.\s*([^\s,]+)\s*[,\s]\s*seed\s+([0-9]{1,18})\s*\)", text.strip()
+    ):
         first, last = (parse_duration(part).total_seconds() for part in found.group(1, 2))
         if first >= last:
             raise ValueError(f"{text!r} should name the earlier time first: random(10m..20m seed 7)")
@@ -94,7 +92,7 @@ class What(NamedTuple):
 
 
 def parse_what(text: str) -> What:
-    found = _WHAT.fullmatch(text.strip())
+    found = re.fullmatch(r"([a-z_]+)(?:\(\s*([^()]*?)\s*\))?", text.strip())
     kind, given = (found[1], found[2]) if found else (text, None)
     if kind in REFUSED:
         raise ValueError(f"{kind!r} is not possible: {REFUSED[kind]}")
@@ -125,7 +123,7 @@ def parse_what(text: str) -> What:
 
 def parse_where(text: str) -> str | int:
     """The number of a host, or a word for some. Raises ValueError."""
-    if found := _HOST.fullmatch(text.strip()):
+    if found := re.fullmatch(r"host\s+([0-9]{1,6})", text.strip()):
         return int(found[1])
     if text not in {ANYWHERE, COORDINATOR, EVERYWHERE}:
         raise ValueError(

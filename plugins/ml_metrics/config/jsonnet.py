@@ -33,7 +33,6 @@ TIMEOUT_SECONDS = 8.0
 LEAST_SECONDS = 0.5
 """The elapsed time for any program, which may include the start of the process."""
 MAX_OUTPUT = 8 << 20
-WORKER = Path(__file__).with_name("jsonnet_worker.py")
 INHERITED = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
 _LINE = re.compile(r"(?P<file>/[^\s:]+):\(?(?P<line>[0-9]+):")
 
@@ -64,7 +63,7 @@ class Jsonnet:
                 what = f"cannot be evaluated here: gojsonnet is not installed; {advice('jsonnet')}"
                 raise InvalidFileError.of(path, what)
             self._worker = subprocess.Popen(
-                [sys.executable, "-P", str(WORKER)],
+                [sys.executable, "-P", str(Path(__file__).with_name("jsonnet_worker.py"))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -198,7 +198,6 @@ def _present(folder: Path, stem: str) -> list[Path]:
 
 FIELDS = frozenset({"accelerator", "framework", "hosts", "image", "mode", "model"})
 """Keys of a test that a sweep can set. Any other key becomes a parameter and an environment variable."""
-IN_NAME = frozenset({"accelerator", "framework", "mode", "model"})
 MAX_TESTS = 500
 
 
@@ -235,7 +234,11 @@ def _name(content: dict[str, Any], values: dict[str, Any]) -> str:
     parts = [given] if given else [*(content.get(key) for key in ("framework", "model", "mode")), _accelerator(content)]
     if not all(isinstance(part, str) and part for part in parts):
         return ""
-    suffixes = [f"{as_name(key)}-{_text(value)}" for key, value in values.items() if given or key not in IN_NAME]
+    suffixes = [
+        f"{as_name(key)}-{_text(value)}"
+        for key, value in values.items()
+        if given or key not in frozenset({"accelerator", "framework", "mode", "model"})
+    ]
     return "-".join([*map(str, parts), *suffixes])
 
 

@@ -10,7 +10,6 @@ RESERVED = ("ml-metrics", "ml-messages", "ml_")
 """Names that begin so belong to the product, or look like those of its DAGs: `ml-metrics-digest`, `ml_messages`."""
 CANNOT_BE_READ = "--cannot-be-read"
 """Follows the name of an invalid test whose own name belongs to another DAG."""
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def check_name(name: str) -> str:
@@ -19,7 +18,7 @@ def check_name(name: str) -> str:
         raise ValueError(
             f"the name {name!r} has {len(name)} characters, at most {MAX_NAME} are allowed; set a shorter `name`"
         )
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
         near = as_name(name)
         meant = f"; did you mean {near!r}?" if near else ""
         raise ValueError(

@@ -201,7 +201,6 @@ NODE = "trial_node"
 """What a trial is started with if it should run on the node of an earlier one. It is no field of the form."""
 NOT_BY_HAND = frozenset({"scheduled", "backfill", "asset_triggered", "asset_materialization"})
 """The types that Airflow gives to runs that nobody started with values of their own."""
-SCHEDULED = "scheduled"
 YES, NO = "yes", "no"
 
 
@@ -223,7 +222,7 @@ def trial_of(run_type: str, given: Mapping[str, Any], usual: Usual) -> tuple[str
     that field.
     """
     choice = None if TRIAL in usual.params else given.get(TRIAL)
-    if run_type == SCHEDULED or choice == NO or (run_type in NOT_BY_HAND and choice != YES):
+    if run_type == "scheduled" or choice == NO or (run_type in NOT_BY_HAND and choice != YES):
         return ()
     # a parameter of the test takes precedence over an override of the same name
     overrides = [name for name in PROGRAM if name not in usual.params and _overrides(name, given, usual)]

@@ -207,11 +207,9 @@ SYSCTLS = frozenset({
     "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
 })  # fmt: skip
 """Kernel settings that concern one pod only."""
-SELINUX_TYPES = frozenset({"container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
 PROFILES = frozenset({"RuntimeDefault", "Localhost"})
 PROFILE_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
                        "container.seccomp.security.alpha.kubernetes.io/")  # fmt: skip
-DEFAULT_PROFILES = ("runtime/default", "docker/default")
 ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
 TOKEN = "automountServiceAccountToken"  # noqa: S105  (the name of a key)
 DEFAULT_ACCOUNT = "default"
@@ -221,7 +219,6 @@ OWN_LABELS = frozenset({
     "job-name", "controller-uid", "dag_id", "task_id", "run_id", "map_index", "try_number", "already_checked",
     "kubernetes_pod_operator", "airflow_version",
 })  # fmt: skip
-OWN_PREFIXES = ("ml-metrics/", "batch.kubernetes.io/")
 
 _CONTAINER = "(?:containers|initContainers|ephemeralContainers)/#"
 _CONTEXT = f"(?:{_CONTAINER}/)?securityContext"
@@ -240,7 +237,12 @@ BASELINE: tuple[tuple[str, str, str, frozenset[Any]], ...] = (
         "privileged",
         frozenset({"RuntimeDefault", "Localhost"}),
     ),
-    (f"{_CONTEXT}/seLinuxOptions/type", "another SELinux type", "privileged", SELINUX_TYPES),
+    (
+        f"{_CONTEXT}/seLinuxOptions/type",
+        "another SELinux type",
+        "privileged",
+        frozenset({"container_t", "container_init_t", "container_kvm_t", "container_engine_t"}),
+    ),
     (f"{_CONTEXT}/seLinuxOptions/(?:user|role)", "another SELinux user or role", "privileged", frozenset()),
     (f"{_CONTEXT}/procMount", "an unmasked /proc", "privileged", frozenset({"Default"})),
     (f"{_CONTEXT}/sysctls/#/name", "a kernel setting that concerns other pods", "privileged", SYSCTLS),
@@ -270,7 +272,11 @@ class PodRules:
     def of_pod(self, pod: dict[str, Any]) -> Iterator[Found]:
         metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
         for key, value in _mapping(metadata.get("annotations")).items():
-            allowed = self.policy.privileged or value in DEFAULT_PROFILES or str(value).startswith("localhost/")
+            allowed = (
+                self.policy.privileged
+                or value in ("runtime/default", "docker/default")
+                or str(value).startswith("localhost/")
+            )
             if str(key).startswith(PROFILE_ANNOTATIONS) and not allowed:
                 yield ("metadata", "annotations", key), _refused("a container without its profile", "privileged")
         for key in ("finalizers", "ownerReferences"):
@@ -315,7 +321,7 @@ class PodRules:
     def of_labels(self, labels: Any) -> Iterator[Found]:
         """Yield labels by which Airflow, Kubernetes and this package find the pods of a run again."""
         for key in _mapping(labels):
-            if key in OWN_LABELS or str(key).startswith(OWN_PREFIXES):
+            if key in OWN_LABELS or str(key).startswith(("ml-metrics/", "batch.kubernetes.io/")):
                 yield (key,), "is a label by which pods are found, so a test cannot set it"
 
     def listed(self, kind: str, value: Any, where: Where) -> Iterator[Found]:

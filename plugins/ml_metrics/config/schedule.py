@@ -24,8 +24,6 @@ CRON_OF_PRESETS = {
 PRESETS = ("@once", "@continuous", *CRON_OF_PRESETS)
 MAX_SCHEDULE = 200
 """Characters that fit into the tables of Airflow."""
-DRAWN = re.compile(r"(?<![a-z])[rh](?![a-z])", re.IGNORECASE)
-"""A field that croniter draws, `R` anew each time and `H` from a name: Airflow would move the run whenever it looks."""
 SPARE_TIMES = 100
 """How many more times than needed are looked at: the times of a schedule may be nearer to each other in some weeks."""
 SOME_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
@@ -48,7 +46,7 @@ def check_schedule(schedule: str) -> str:
         count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
         what = f"{schedule!r} is not a cron expression like '0 8 * * *': it has {count}, not 5"
         raise ValueError(f"{what}{near}")
-    if found := DRAWN.search(schedule):
+    if found := re.search(r"(?i)(?<![a-z])[rh](?![a-z])", schedule):
         raise ValueError(f"{schedule!r} has no fixed times: write a number or a range in place of {found[0]!r}")
     from croniter import croniter
     from croniter.croniter import CroniterBadDateError, CroniterError

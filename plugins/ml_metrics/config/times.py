@@ -21,10 +21,7 @@ _LONG_NAMES = {
     "ms": ("ms", "msec", "msecs", "millisecond", "milliseconds"),
 }
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
-_DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|[dhms])\s*)+")
-_PART = re.compile(rf"({_NUMBER})(ms|[dhms])")
 _LOOSE_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)\s*(?:and|,)?\s*")
-OUT_OF_RANGE = 10**300
 _MIN, _MAX = timedelta(milliseconds=1), timedelta(days=3_660)
 
 
@@ -33,9 +30,9 @@ def parse_duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value) if abs(value) < OUT_OF_RANGE else math.inf
-    elif isinstance(value, str) and _DURATION.fullmatch(value.strip()):
-        seconds = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(value))
+        seconds = float(value) if abs(value) < 10**300 else math.inf
+    elif isinstance(value, str) and re.fullmatch(rf"(?:{_NUMBER}(?:ms|[dhms])\s*)+", value.strip()):
+        seconds = sum(float(number) * UNITS[unit] for number, unit in re.findall(rf"({_NUMBER})(ms|[dhms])", value))
     else:
         raise ValueError(f"{value!r} is not a duration like 1h, 90m, 1h30m or a number of seconds{_suggestion(value)}")
     if not _MIN.total_seconds() <= seconds <= _MAX.total_seconds():
@@ -65,9 +62,6 @@ def _suggestion(value: Any) -> str:
     return f"; did you mean {meant!r}?"
 
 
-_PLAUSIBLE = range(2000, 2100)
-
-
 def _no_number(example: str, form: str) -> BeforeValidator:
     """Rejects numbers, which pydantic would read as seconds or milliseconds since 1970."""
 
@@ -91,7 +85,7 @@ def _moment_suggestion(value: Any, form: str) -> str:
     for unit in (1, 1000):
         with suppress(ValueError, OverflowError, OSError):
             meant = datetime.fromtimestamp(float(value) / unit, UTC)
-            if meant.year in _PLAUSIBLE:
+            if meant.year in range(2000, 2100):
                 return f"; did you mean {meant:{form}}?"
     return ""
 

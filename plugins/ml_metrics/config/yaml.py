@@ -43,8 +43,6 @@ for _tag, _pattern, _first in (
 ):
     Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
-_PLAIN = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
-
 
 def parse_yaml(text: str, file: str) -> tuple[Any, dict[Where, int], tuple[str, ...]]:
     """The value, the line of each value, and no warnings (the interface of `parse_json`)."""
@@ -101,7 +99,9 @@ class _Reader:
             raise InvalidFileError.of(
                 self.file, f"has more than {MAX_VALUES:,} values, possibly from nested aliases or merge keys"
             )
-        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN:
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in frozenset(
+            {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+        ):
             return self.problem(node, where, _unknown_tag(node))
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, where)

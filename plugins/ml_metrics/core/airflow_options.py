@@ -20,9 +20,6 @@ from zoneinfo import ZoneInfo
 
 from ml_metrics.core.errors import ConfigError
 
-COMMAND_SECONDS = 60
-LOCAL_TIME = Path("/etc/localtime")
-
 
 def airflow_option(section: str, key: str) -> str | None:
     return airflow_options(section, (key,))[key]
@@ -48,7 +45,7 @@ def default_zone() -> tzinfo:
             return ZoneInfo(name)
         if key := os.environ.get("TZ", "").lstrip(":"):
             return ZoneInfo(key)
-        with LOCAL_TIME.open("rb") as file:
+        with Path("/etc/localtime").open("rb") as file:
             return ZoneInfo.from_file(file)
     except FileNotFoundError:  # a machine without a zone is in UTC
         return UTC
@@ -117,7 +114,7 @@ def _sections(path: Path, _version: tuple[int, ...]) -> dict[str, dict[str, str]
 def _output_of(command: str, where: str) -> str:
     """Run once in a process: it may call a service, and settings are read often."""
     try:
-        done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=COMMAND_SECONDS)
+        done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=60)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise ConfigError(f"{where}: the command could not be run ({type(error).__name__})") from None  # it has secrets
     return done.stdout.strip()

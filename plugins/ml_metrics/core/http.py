@@ -25,14 +25,13 @@ from ml_metrics.core.text import redacted
 
 TRANSIENT_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 """Statuses below 500 after which another try may succeed."""
-MAX_EXPLANATION = 300
 
 
 def rejected(
     service: str, status: int, headers: Mapping[str, str], content: Any, secrets: tuple[str, ...] = ()
 ) -> UndeliveredError:
     """The headers have names in lower case. The text of the error contains nothing of the request."""
-    explanation = redacted(_explanation(content), secrets)[:MAX_EXPLANATION]
+    explanation = redacted(_explanation(content), secrets)[:300]
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         explanation = "redirects are not followed: the connection should have the final address"
     pause = _retry_after(headers)

@@ -134,7 +134,6 @@ _RATIOS = _set("""
     exactmatch goodput mfu hfu mbu flopsutilization gpuutilization gpuutil dutycycle hitrate winrate successrate
     acceptancerate
 """)
-_LOSSES = _set("loss nll bpb crossentropy xent")
 _COUNTED = (
     r"(tok|toks|tokens?|samples?|examples?|images?|img|imgs|sequences?|seqs?|frames?|batch|batches|requests?|queries|"
     r"words?|iters?|iterations?|it|steps?|records?|rows?|episodes?|t?flops?|bytes)"
@@ -149,7 +148,6 @@ _COUNTS = _set("""
 _A_SECOND = rf"(?i)(?<![a-z]){_COUNTED}/s(ec|econd)?s?(?![a-z])"
 """`images/sec`, but not a tag `s` of a group `timer`."""
 _INTERVALS = frozenset({"s", "sec", "secs", "second", "seconds", "minute", "hour", "day"})
-_WORDS = r"%|\([mun]?s\)|[KMGT]iB|[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,7 @@ def _measure_of(words: list[str], unit: str, better: str) -> Measure | None:
     found = _with_pairs(words)
     if better == HIGHER and unit in {"", PERCENT} and found & _RATIOS and "per" not in words:
         return Measure.RATIO
-    if better == LOWER and found & _LOSSES:
+    if better == LOWER and found & _set("loss nll bpb crossentropy xent"):
         return Measure.LOSS
     is_count = better == LOWER and not unit and words and words[-1] in _EVENTS and words[-1].endswith("s")
     return Measure.COUNT if is_count else None
@@ -240,7 +238,7 @@ def is_generated(name: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    return [word.lower() for word in re.findall(_WORDS, name)]
+    return [word.lower() for word in re.findall(r"%|\([mun]?s\)|[KMGT]iB|[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+", name)]
 
 
 def _unit_of(words: list[str]) -> str:

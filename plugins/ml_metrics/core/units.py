@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 SECONDS, BYTES, PERCENT = "s", "B", "%"
 
-HEADLINE_DIGITS = 4
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 _SCALES = {
@@ -41,7 +40,7 @@ def quantities(values: Iterable[float | None], unit: str = "") -> list[str]:
     return ["-" if value is None else _with_unit(value / scale, digits, shown) for value in numbers]
 
 
-def readable(values: Iterable[float | None], unit: str = "", digits: int = HEADLINE_DIGITS) -> list[str]:
+def readable(values: Iterable[float | None], unit: str = "", digits: int = 4) -> list[str]:
     """Return numbers for a headline: as `quantities`, but without a unit they are as short as they can be: `1,234,567`.
 
     Such numbers have so many digits, or more if it takes more to tell them apart.
@@ -108,9 +107,6 @@ def _number(value: float, digits: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-SEPARATOR = re.compile(r"(?<=[0-9a-fA-F])_(?=[0-9a-fA-F])|(?<=\d)[, ](?=\d{3}(?!\d))")
-BASE_60 = re.compile(r"[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?")
-PREFIX = re.compile(r"0[xob]", re.IGNORECASE)
 MOST_EXACT = 2.0**53
 """From here on, the number that is written may not be the one that is read."""
 
@@ -128,12 +124,12 @@ def write_instead(value: Any, *, whole: bool = False) -> str:
 
 
 def _meant(text: str) -> float:
-    plain = SEPARATOR.sub("", text.strip())
+    plain = re.sub(r"(?<=[0-9a-fA-F])_(?=[0-9a-fA-F])|(?<=\d)[, ](?=\d{3}(?!\d))", "", text.strip())
     sign, digits = (-1 if plain.startswith("-") else 1), plain.removeprefix("-").removeprefix("+")
-    if BASE_60.fullmatch(digits):
+    if re.fullmatch(r"[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?", digits):
         *whole, last = digits.split(":")
         return sign * (float(last) + sum(int(part) * 60.0**place for place, part in enumerate(reversed(whole), 1)))
     try:
-        return sign * int(digits, 0) if PREFIX.match(digits) else float(plain)
+        return sign * int(digits, 0) if re.match(r"(?i)0[xob]", digits) else float(plain)
     except (ValueError, OverflowError):
         return math.nan

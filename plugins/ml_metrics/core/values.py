@@ -21,11 +21,9 @@ Named = TypeVar("Named")
 MAX_NAME_BYTES = 1_950
 MAX_TAG_BYTES = 1_900
 """The limits of names: an entry of a PostgreSQL index has at most 2,704 bytes in all. `<tag>_final` is a name, too."""
-NO_NAME = "(no name)"
 LEAP_YEARS = 8
 """The most years between two leap years."""
 
-_DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
 BEGINNING_OF_TIME, END_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 """The ends of the calendar, which stand for all times beyond them.
@@ -86,7 +84,7 @@ def digest_in(image: str) -> str:
 
 def short_digests(text: str) -> str:
     """The text with the beginnings of its digests: they tell versions apart as well."""
-    return _DIGEST.sub(r"\1…", text)
+    return re.sub(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", text)
 
 
 def storable_text(text: str) -> str:
@@ -100,7 +98,7 @@ def storable_name(name: str, most: int = MAX_NAME_BYTES) -> str:
     Engines compare such names byte by byte, as Python does. A name of more bytes than `most` keeps its start and its
     end, with a digest in between.
     """
-    name = printable(name) or NO_NAME
+    name = printable(name) or "(no name)"
     if 4 * len(name) <= most or len(data := name.encode()) <= most:
         return name
     digest = f"~{hashlib.sha256(data).hexdigest()[:16]}~"

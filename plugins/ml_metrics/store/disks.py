@@ -14,8 +14,6 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import SECTION, Settings, is_on
 from ml_metrics.store import storage
 
-ON_ONE_MACHINE = frozenset({"LocalExecutor", "SequentialExecutor"})
-"""The executors that run every task on the machine of the scheduler."""
 OUTBOX = "outbox"
 ADVICE = f"or set [{SECTION}] shared_disk = yes if it is on a disk that all of them share"
 
@@ -29,7 +27,9 @@ def separate_disks(settings: Settings) -> str:
     # Helm's chart tells the pods of tasks that their executor is the LocalExecutor
     if "AIRFLOW_IS_K8S_EXECUTOR_POD" in os.environ:
         return "with KubernetesExecutor"
-    return next((f"with {name}" for name in executors() if name not in ON_ONE_MACHINE), "")
+    return next(
+        (f"with {name}" for name in executors() if name not in frozenset({"LocalExecutor", "SequentialExecutor"})), ""
+    )
 
 
 def check_folders(settings: Settings) -> None:

@@ -113,7 +113,6 @@ def _normal(path: str) -> str:
     return f"{scheme}://{posixpath.normpath(rest)}"
 
 
-SAFE_KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 MAX_NAME_LENGTH = 120
 
 
@@ -122,7 +121,11 @@ def file_name(key: str) -> str:
 
     Two keys never have the same name: one that has to be changed or cut ends with its hash.
     """
-    if SAFE_KEY.fullmatch(key) and "--" not in key and len(key) <= MAX_NAME_LENGTH:
+    if (
+        re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", key)
+        and "--" not in key
+        and len(key) <= MAX_NAME_LENGTH
+    ):
         return key
     digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
     readable = re.sub(r"[^A-Za-z0-9.]+|-+", "-", key)[: MAX_NAME_LENGTH - 33].strip("-.")

@@ -33,8 +33,6 @@ WRITERS = {
     "gate": "assert_success",
 }
 """The tasks that write documents, but for `run_workload`."""
-OF_ONE_ATTEMPT = ("metrics", "goodput", "efficiency", "verdicts", "gate")
-"""The documents about one attempt of the workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ class RunFolder:
         The attempt counts, and its generation is that of the run, as soon as `workload.json` states it.
         """
         start = self.next_start()
-        for document in OF_ONE_ATTEMPT:
+        for document in ("metrics", "goodput", "efficiency", "verdicts", "gate"):
             self.remove(document)
         self._folder.make(self._inside(*_names_of(start.generation)))
         return start
