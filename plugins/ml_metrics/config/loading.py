@@ -20,7 +20,7 @@ from ml_metrics.config.clusters import namespace_of
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
-from ml_metrics.config.document import SUFFIXES, Document, content_of, parse_document, read_document
+from ml_metrics.config.document import SUFFIXES, Document, parse_document, read_document
 from ml_metrics.config.jsonnet import Jsonnet
 from ml_metrics.config.naming import MAX_NAME, as_name
 from ml_metrics.config.pod import unknown_in
@@ -33,6 +33,7 @@ from ml_metrics.core.airflow_options import airflow_option, dags_folder
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
+from ml_metrics.store import confined
 
 _ID_ARGUMENTS = {"DAG": "dag_id", "dag": "dag_id", "product_dag": "dag_id", "TestDefinition": "name"}
 """The argument that makes a DAG id, by what is called. `TestDefinition` is a test that is written in Python."""
@@ -522,8 +523,9 @@ def root_of(path: Path) -> Path:
 
 def _likely_first(root: Path, parts: set[str]) -> Iterator[Path]:
     def missing(path: Path) -> int:
-        with suppress(InvalidFileError):
-            return len(parts.difference(as_name(content_of(path, root).decode(errors="replace")).split("-")))
+        with suppress(OSError), confined.open_file(str(root), path.relative_to(root).as_posix()) as file:
+            text = file.read(1 << 16)
+            return sum(part.encode() not in text for part in parts)
         return len(parts)
 
     files = sorted(config_files(root), key=lambda path: (len(parts ^ set(as_name(path.stem).split("-"))), path))

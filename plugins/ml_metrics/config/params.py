@@ -97,7 +97,7 @@ class Parameter(Strict):
             except ValueError as error:
                 raise ValueError(f"the pattern {self.pattern!r} is invalid: {error}") from error
         kept = {"default", "title", "description", "pattern", "examples", "section"}
-        if schema := self.model_dump(exclude=kept, exclude_none=True, by_alias=True):
+        if schema := self.model_dump(mode="json", exclude=kept, exclude_none=True, by_alias=True):
             from jsonschema import Draft202012Validator, FormatChecker  # Airflow has it; most test files need none
 
             validator = Draft202012Validator(schema, format_checker=FormatChecker())

@@ -208,6 +208,7 @@ SYSCTLS = frozenset({
 })  # fmt: skip
 """Kernel settings that concern one pod only."""
 PROFILES = frozenset({"RuntimeDefault", "Localhost"})
+SELINUX_TYPES = frozenset({"container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
 PROFILE_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
                        "container.seccomp.security.alpha.kubernetes.io/")  # fmt: skip
 ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
@@ -223,42 +224,37 @@ OWN_LABELS = frozenset({
 _CONTAINER = "(?:containers|initContainers|ephemeralContainers)/#"
 _CONTEXT = f"(?:{_CONTAINER}/)?securityContext"
 _PROBE = f"{_CONTAINER}/(?:livenessProbe|readinessProbe|startupProbe|lifecycle/[^/]+)"
-BASELINE: tuple[tuple[str, str, str, frozenset[Any]], ...] = (
-    ("hostNetwork", "'hostNetwork'", "host_network", frozenset()),
-    ("hostPID", "'hostPID'", "host_processes", frozenset()),
-    ("hostIPC", "'hostIPC'", "host_processes", frozenset()),
-    (f"{_CONTEXT}/windowsOptions/hostProcess", "a process of the node", "host_processes", frozenset()),
-    (f"{_CONTAINER}/ports/#/hostPort", "a port of the node", "host_network", frozenset()),
-    (f"{_PROBE}/(?:httpGet|tcpSocket)/host", "a probe of another host", "host_network", frozenset()),
-    (f"{_CONTEXT}/privileged", "a privileged container", "privileged", frozenset()),
-    (
-        f"{_CONTEXT}/(?:seccompProfile|appArmorProfile)/type",
-        "a container without its profile",
-        "privileged",
-        frozenset({"RuntimeDefault", "Localhost"}),
-    ),
-    (
-        f"{_CONTEXT}/seLinuxOptions/type",
-        "another SELinux type",
-        "privileged",
-        frozenset({"container_t", "container_init_t", "container_kvm_t", "container_engine_t"}),
-    ),
-    (f"{_CONTEXT}/seLinuxOptions/(?:user|role)", "another SELinux user or role", "privileged", frozenset()),
-    (f"{_CONTEXT}/procMount", "an unmasked /proc", "privileged", frozenset({"Default"})),
-    (f"{_CONTEXT}/sysctls/#/name", "a kernel setting that concerns other pods", "privileged", SYSCTLS),
+BASELINE: tuple[tuple[str, str, str, str, frozenset[Any]], ...] = (
+    ("", "hostNetwork", "'hostNetwork'", "host_network", frozenset()),
+    ("", "hostPID", "'hostPID'", "host_processes", frozenset()),
+    ("", "hostIPC", "'hostIPC'", "host_processes", frozenset()),
+    (f"{_CONTEXT}/windowsOptions/", "hostProcess", "a process of the node", "host_processes", frozenset()),
+    (f"{_CONTAINER}/ports/#/", "hostPort", "a port of the node", "host_network", frozenset()),
+    (f"{_PROBE}/(?:httpGet|tcpSocket)/", "host", "a probe of another host", "host_network", frozenset()),
+    (f"{_CONTEXT}/", "privileged", "a privileged container", "privileged", frozenset()),
+    (f"{_CONTEXT}/(?:seccomp|appArmor)Profile/", "type", "a container without its profile", "privileged", PROFILES),
+    (f"{_CONTEXT}/seLinuxOptions/", "type", "another SELinux type", "privileged", SELINUX_TYPES),
+    (f"{_CONTEXT}/seLinuxOptions/", "user role", "another SELinux user or role", "privileged", frozenset()),
+    (f"{_CONTEXT}/", "procMount", "an unmasked /proc", "privileged", frozenset({"Default"})),
+    (f"{_CONTEXT}/sysctls/#/", "name", "a kernel setting that concerns other pods", "privileged", SYSCTLS),
 )
-"""What Pod Security "baseline" refuses: the place below `spec`, in words, the key that allows it, and the values beside
-nothing that any pod may have there."""
+"""What Pod Security "baseline" refuses: the place below `spec`, its keys, in words, the key of the policy that allows
+it, and the values beside nothing that any pod may have there."""
 LISTED = (
-    (f"{_CONTAINER}/image|volumes/#/image/reference", "images"),
-    ("serviceAccountName|serviceAccount", "service_accounts"),
-    ("priorityClassName", "priority_classes"),
-    (
-        "(?:.*/)?(?:(?:secretRef|secretKeyRef|nodePublishSecretRef|secret|imagePullSecrets/#)/name|secretName)",
-        "secrets",
-    ),
+    (f"{_CONTAINER}/", "image", "images"),
+    ("volumes/#/image/", "reference", "images"),
+    ("", "serviceAccountName serviceAccount", "service_accounts"),
+    ("", "priorityClassName", "priority_classes"),
+    ("(?:.*/)?(?:secretRef|secretKeyRef|nodePublishSecretRef|secret|imagePullSecrets/#)/", "name", "secrets"),
+    (".*", "secretName", "secrets"),
 )
 """The places below `spec` whose values a list of the policy has."""
+_RULES: dict[str, list[tuple[re.Pattern[str], str, str, frozenset[Any] | None]]] = {}
+"""Those of both tables, by their keys."""
+for _place, _keys, _what, _allowing, _usual in (*BASELINE, *((*one, "", None) for one in LISTED)):
+    for _key in _keys.split():
+        _RULES.setdefault(_key, []).append((re.compile(_place), _what, _allowing, _usual))
+_OTHERS = frozenset({"add", "priority", "terminationGracePeriodSeconds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,37 +279,36 @@ class PodRules:
             if metadata.get(key):
                 yield ("metadata", key), "would keep the pod after its end, so a test cannot set it"
         for where, value in values_in(spec):
-            place = "/".join("#" if isinstance(key, int) else str(key) for key in where)
-            for below, what in self._of_value(place, where, value):
-                yield ("spec", *below), what
+            key = str(where[-2] if isinstance(where[-1], int) else where[-1]) if where else ""
+            is_volume = where[:1] == ("volumes",) and len(where) == 3  # noqa: PLR2004  (volumes, a number, a kind)
+            if value is not None and (key in _RULES or key in _OTHERS or is_volume):
+                for below, what in self._of_value(where, key, value):
+                    yield ("spec", *below), what
         if self.final and uses_default_account(spec):
             yield from self.listed("service_accounts", DEFAULT_ACCOUNT, ("spec", TOKEN))
 
-    def _of_value(self, place: str, where: Where, value: Any) -> Iterator[Found]:
-        for pattern, what, key, usual in BASELINE:
-            is_usual = value in (None, False, "") or str(value) in usual
-            if re.fullmatch(pattern, place) and not is_usual and not getattr(self.policy, key):
-                yield where, _refused(what, key)
-        for pattern, kind in LISTED:
-            if value and re.fullmatch(pattern, place):
-                yield from self.listed(kind, value, where)
-        if value is not None:
-            yield from self._of_other(place, where, value)
-
-    def _of_other(self, place: str, where: Where, value: Any) -> Iterator[Found]:
+    def _of_value(self, where: Where, key: str, value: Any) -> Iterator[Found]:  # noqa: C901  (one kind of value each)
         policy = self.policy
-        if re.fullmatch("volumes/#/(?!name$)[^/]+", place):
-            yield from self.listed("volumes", where[-1], where)
-            if where[-1] == "hostPath":
+        above = "".join("#/" if isinstance(part, int) else f"{part}/" for part in where[:-1])
+        for place, what, allowing, usual in _RULES.get(key, ()) if where[-1] == key else ():
+            if value in (False, "") or not place.fullmatch(above):
+                continue
+            if usual is None:
+                yield from self.listed(what, value, where)
+            elif str(value) not in usual and not getattr(policy, allowing):
+                yield where, _refused(what, allowing)
+        if above == "volumes/#/" and key != "name":
+            yield from self.listed("volumes", key, where)
+            if key == "hostPath":
                 yield from self.of_host_path(_mapping(value).get("path"), (*where, "path"))
-        elif re.fullmatch(f"{_CONTEXT}/capabilities/add/#", place):
+        elif key == "add" and re.fullmatch(f"{_CONTEXT}/capabilities/add/", above):
             plain = str(value).upper().removeprefix("CAP_")
             if str(value) not in CAPABILITIES and not policy.privileged and not policy.allows("capabilities", plain):
                 yield where, f"{value!r} is not in `capabilities` of the policy"
-        elif place == "priority":
+        elif where == ("priority",):
             if policy.priority_classes is not None or type(value) is not int or value > GREATEST_PRIORITY:
                 yield where, "the policy allows no such number in place of a priority class"
-        elif re.fullmatch(f"(?:{_PROBE}/)?terminationGracePeriodSeconds", place):
+        elif key == "terminationGracePeriodSeconds" and re.fullmatch(f"(?:{_PROBE}/)?", above):
             waits = not self.final and isinstance(value, str) and is_template(value)
             if not waits and not is_at_most(value, MAX_GRACE_SECONDS):
                 yield where, f"{value!r} is not a number of seconds up to {MAX_GRACE_SECONDS}, an hour"
