@@ -12,12 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from google.cloud.bigquery.retry import DEFAULT_RETRY
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from ml_metrics.warehouse.bigquery import Destination, _Load
+from ml_metrics.warehouse.bigquery import BigQueryStore, _Load
 from servers.bigquery import IN_THE_US, BigQueryServer, client_of
 from servers.faulty_proxy import KILLS, SURVIVABLE, Fault, FaultyProxy
 from unit.warehouse.records import contents, record
@@ -66,9 +65,9 @@ def test_after_a_lost_response_the_job_is_found_and_not_repeated(bigquery_server
     with _proxied(bigquery_server, dataset, {1: Fault.LOSE}) as warehouse:
         _load_without_schema(warehouse, run)
     client = bigquery_server.client()
-    name = dataset.removeprefix("bigquery://").replace("/", ".")
-    chain = _Load(Destination(client, name, None, IN_THE_US, DEFAULT_RETRY), (run,))
-    places = [chain._job(place) is not None for place in range(2)]
+    project, _, name = dataset.removeprefix("bigquery://").partition("/")
+    chain = _Load(BigQueryStore(project, name, client, IN_THE_US), (run,))
+    places = [chain.job(place) is not None for place in range(2)]
     client.close()
     assert places == [True, False]
 

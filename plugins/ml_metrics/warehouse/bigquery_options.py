@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 LEAST_BYTES_BILLED = 10 << 20
 """BigQuery bills at least this for a query, so it runs no query with a lower limit."""
 MAX_LABEL_LENGTH = 63
-NOT_IN_LABELS = re.compile(r"[^a-z0-9_-]")
-DAG_ID = "AIRFLOW_CTX_DAG_ID"
-"""Airflow sets this variable in the process of a task."""
 OVER_LIMIT = re.compile(r"exceeded limit for bytes billed: \d+\. (?P<needed>\d+) or higher")
 
 
@@ -39,7 +36,7 @@ class BigQueryOptions:
 
     @classmethod
     def of(cls, settings: Settings, location: str = "") -> Self:
-        """Return the options of the settings. Another `location`, as of a connection, takes precedence."""
+        """Another `location`, as of a connection, takes precedence."""
         return cls(
             location or settings.bigquery_location,
             _bytes(settings.maximum_bytes_billed),
@@ -56,7 +53,7 @@ class BigQueryOptions:
         return {"maximum_bytes_billed": self.maximum_bytes_billed} if self.maximum_bytes_billed else {}
 
     def explained(self, message: str) -> str:
-        """Return the message of an error, with what to do if a job reached the limit."""
+        """The message of an error, with what to do if a job reached the limit."""
         found = OVER_LIMIT.search(message)
         if found is None:
             return message
@@ -68,20 +65,19 @@ class BigQueryOptions:
 
 
 def job_labels(kind: str, deployment: str = "", test: str = "") -> dict[str, str]:
-    named = {"ml_metrics": kind, "deployment": deployment, "test": test, "dag": os.environ.get(DAG_ID, "")}
+    named = {
+        "ml_metrics": kind,
+        "deployment": deployment,
+        "test": test,
+        "dag": os.environ.get("AIRFLOW_CTX_DAG_ID", ""),
+    }
     return {name: label_value(value) for name, value in named.items() if value}
 
 
 def label_value(text: str) -> str:
-    """Return a text as the value of a label: lower-case letters, digits, `-` and `_`, and at most 63 of them.
-
-    A text that is too long ends with a hash of the whole, so that two long names do not become one.
-    """
-    value = NOT_IN_LABELS.sub("-", text.lower())
-    if len(value) <= MAX_LABEL_LENGTH:
-        return value
-    ending = f"-{short_hash(text)}"
-    return value[: MAX_LABEL_LENGTH - len(ending)] + ending
+    """At most 63 characters. A longer text ends with a hash of the whole, so that two long names do not become one."""
+    value, ending = re.sub(r"[^a-z0-9_-]", "-", text.lower()), f"-{short_hash(text)}"
+    return value if len(value) <= MAX_LABEL_LENGTH else value[: MAX_LABEL_LENGTH - len(ending)] + ending
 
 
 def _bytes(setting: str) -> int:

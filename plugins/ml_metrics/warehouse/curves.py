@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.database import Database
     from ml_metrics.warehouse.record import Place
 
+    Names = Sequence[str]
+    Ends = Mapping[str, datetime]
 
 Found = TypeVar("Found")
 
@@ -55,121 +57,6 @@ WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :si
 ORDER BY curve, place
 """
 
-
-@dataclass(frozen=True, slots=True)
-class StoredCurves:
-    """Queries for curves."""
-
-    database: Database
-
-    def of_runs(
-        self,
-        run_keys: Sequence[str],
-        tags: Sequence[str],
-        *,
-        tests: Sequence[str],
-        ends: Mapping[str, datetime],
-        deployments: Sequence[str] = (),
-    ) -> dict[tuple[str, str], TagCurve]:
-        """Return the curves of some tags in some runs, by run key and tag. Some may be of other deployments.
-
-        `ends` has the times at which the runs stopped, and maybe those of others; `tests` are the tests of the runs.
-        """
-        rows = self._rows(OF_RUNS, tags, run_keys, tests, ends, deployments)
-        return {(row["uuid"], row["tag"]): _curve(row["uuid"], row["tag"], row["curve"]) for row in rows}
-
-    def sweeps_of_runs(
-        self,
-        run_keys: Sequence[str],
-        names: Sequence[str],
-        *,
-        tests: Sequence[str],
-        ends: Mapping[str, datetime],
-        deployments: Sequence[str] = (),
-    ) -> dict[tuple[str, str], Sweep]:
-        """Return some curves over a load, a size or another setting, by run key and name, as `of_runs` does."""
-        rows = self._rows(SWEEPS_OF_RUNS, names, run_keys, tests, ends, deployments)
-        return {(run_key, sweep.name): sweep for run_key, sweep in _sweeps(rows)}
-
-    def judged_of_runs(
-        self,
-        run_keys: Sequence[str],
-        tags: Sequence[str],
-        *,
-        tests: Sequence[str],
-        ends: Mapping[str, datetime],
-        deployments: Sequence[str] = (),
-    ) -> dict[tuple[str, str], TagCurve | Sweep]:
-        """Return both, as the judge names them: a sweep by its metric."""
-        names = [tag.removeprefix(SWEEP) for tag in tags if tag.startswith(SWEEP)]
-        others = [tag for tag in tags if not tag.startswith(SWEEP)]
-        sweeps = self.sweeps_of_runs(run_keys, names, tests=tests, ends=ends, deployments=deployments)
-        found = self.of_runs(run_keys, others, tests=tests, ends=ends, deployments=deployments)
-        return {**found, **{(run_key, f"{SWEEP}{name}"): sweep for (run_key, name), sweep in sweeps.items()}}
-
-    def _rows(  # noqa: PLR0917  (parameters of one query)
-        self,
-        query: str,
-        names: Sequence[str],
-        run_keys: Sequence[str],
-        tests: Sequence[str],
-        ends: Mapping[str, datetime],
-        deployments: Sequence[str],
-    ) -> list[dict[str, Any]]:
-        known = [ends[key] for key in run_keys if key in ends]
-        if not known or not names:
-            return []
-        since = as_utc(min(known)) - DAY
-        named = {"runs": list(run_keys), "tags": list(names), "tests": list(tests), "since": since}
-        return [row for one in self.database.with_others(deployments) for row in one.query(query, **named)]
-
-    def sweeps_of(self, run: Place) -> list[Sweep]:
-        """The curves of one run over a load, a size or another setting, by name."""
-        return [sweep for _, sweep in _sweeps(self.database.query(SWEEPS_OF_RUN, **run.span))]
-
-    def of_run(self, run: Place) -> list[tuple[TagCurve, CurveBand | None]]:
-        """Return the curves of one run by tag, each with the envelope that it was judged by, if it was."""
-        return [
-            (_curve(run.run_key, row["tag"], row["curve"]), _band(run.run_key, row["tag"], row["band"]))
-            for row in self.database.query(OF_RUN, **run.span)
-        ]
-
-
-def _sweeps(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, Sweep]]:
-    for (run_key, name), points in groupby(rows, key=lambda row: (str(row["uuid"]), str(row["curve"]))):
-        each = list(points)
-        about = {key: each[0][key] or "" for key in ("x_name", "x_unit", "unit", "better")}
-        found = (SweepPoint(row["x"], row["y"], row["samples"], row["spread"], row["mark"] or "") for row in each)
-        yield run_key, Sweep(name=name, points=tuple(found), **about)
-
-
-def _curve(run_key: str, tag: str, text: str) -> TagCurve:
-    return _read(partial(TagCurve.from_document, tag), text, f"run {run_key}: curve_history: the curve of {tag!r}")
-
-
-def _band(run_key: str, tag: str, text: str | None) -> CurveBand | None:
-    where = f"run {run_key}: curve_history: the band of {tag!r}"
-    return None if text is None else _read(CurveBand.from_document, text, where)
-
-
-def _read(made: Callable[[dict[str, Any]], Found], text: str, where: str) -> Found:
-    try:
-        return made(json.loads(text))
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise WarehouseError(f"{where} is unreadable: {error}") from error
-
-
-NEWEST = f"""
-SELECT test_name, uuid, dag_id, timestamp
-FROM (
-  SELECT test_name, uuid, dag_id, timestamp,
-    ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC, uuid DESC) AS place
-  FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND trial IS NULL
-) AS ranked
-WHERE place = 1
-"""
-
 VALUES = f"""
 SELECT test_name, metric_name, metric_value, verdict, unit
 FROM (
@@ -196,15 +83,6 @@ ORDER BY test_name, ago DESC
 """The metric that failed in the newest run, else the first by name with a condition; parts of its time are neither."""
 
 
-class NewestRun(NamedTuple):
-    """The newest run of a test."""
-
-    run_key: str
-    test: str
-    dag_id: str
-    at: datetime
-
-
 class SmallCurve(NamedTuple):
     """The newest values of a metric, oldest first."""
 
@@ -215,26 +93,90 @@ class SmallCurve(NamedTuple):
     """The places of those that broke their condition."""
 
 
-def newest_of(database: Database, tests: Iterable[str], since: datetime) -> list[NewestRun]:
-    named = sorted(set(tests))
-    rows = database.query(NEWEST, tests=named, since=since) if named else ()
-    return [
-        NewestRun(row["uuid"], row["test_name"], row["dag_id"] or row["test_name"], row["timestamp"]) for row in rows
-    ]
+@dataclass(frozen=True, slots=True)
+class StoredCurves:
+    """Queries for curves. `ends` has the times at which runs stopped, and `tests` the tests of the runs."""
+
+    database: Database
+
+    def of_runs(
+        self, run_keys: Names, tags: Names, *, tests: Names, ends: Ends, deployments: Names = ()
+    ) -> dict[tuple[str, str], TagCurve]:
+        """The curves of some tags in some runs, by run key and tag. Some runs may be of other deployments."""
+        rows = self._rows(OF_RUNS, tags, run_keys, tests, ends, deployments)
+        return {(row["uuid"], row["tag"]): _curve(row["uuid"], row["tag"], row["curve"]) for row in rows}
+
+    def sweeps_of_runs(
+        self, run_keys: Names, names: Names, *, tests: Names, ends: Ends, deployments: Names = ()
+    ) -> dict[tuple[str, str], Sweep]:
+        """Curves over a load, a size or another setting, by run key and name."""
+        rows = self._rows(SWEEPS_OF_RUNS, names, run_keys, tests, ends, deployments)
+        return {(run_key, sweep.name): sweep for run_key, sweep in _sweeps(rows)}
+
+    def judged_of_runs(
+        self, run_keys: Names, tags: Names, *, tests: Names, ends: Ends, deployments: Names = ()
+    ) -> dict[tuple[str, str], TagCurve | Sweep]:
+        """Both, as the judge names them: a sweep by its metric."""
+        names = [tag.removeprefix(SWEEP) for tag in tags if tag.startswith(SWEEP)]
+        others = [tag for tag in tags if not tag.startswith(SWEEP)]
+        sweeps = self.sweeps_of_runs(run_keys, names, tests=tests, ends=ends, deployments=deployments)
+        found = self.of_runs(run_keys, others, tests=tests, ends=ends, deployments=deployments)
+        return {**found, **{(run_key, f"{SWEEP}{name}"): sweep for (run_key, name), sweep in sweeps.items()}}
+
+    def _rows(  # noqa: PLR0917  (parameters of one query)
+        self, query: str, names: Names, run_keys: Names, tests: Names, ends: Ends, deployments: Names
+    ) -> list[dict[str, Any]]:
+        known = [ends[key] for key in run_keys if key in ends]
+        if not known or not names:
+            return []
+        since = as_utc(min(known)) - DAY
+        named = {"runs": list(run_keys), "tags": list(names), "tests": list(tests), "since": since}
+        return [row for one in self.database.with_others(deployments) for row in one.query(query, **named)]
+
+    def sweeps_of(self, run: Place) -> list[Sweep]:
+        return [sweep for _, sweep in _sweeps(self.database.query(SWEEPS_OF_RUN, **run.span))]
+
+    def of_run(self, run: Place) -> list[tuple[TagCurve, CurveBand | None]]:
+        """By tag, each with the envelope that it was judged by, if it was."""
+        return [
+            (_curve(run.run_key, row["tag"], row["curve"]), _band(run.run_key, row["tag"], row["band"]))
+            for row in self.database.query(OF_RUN, **run.span)
+        ]
+
+    def small(self, runs: Mapping[str, tuple[str, datetime]], since: datetime, most: int) -> dict[str, SmallCurve]:
+        """The metric that matters in each run, with the newest `most` values of its test since a time, by test.
+
+        `runs` has the test and the end of each run. A value whose point was written before that time may be among them.
+        """
+        if not runs:
+            return {}
+        which = {"tests": sorted({test for test, _ in runs.values()}), "runs": sorted(runs), "most": most}
+        rows = self.database.query(VALUES, scan_from=since - MAX_POINT_DISTANCE, **which)
+        return {test: _small_curve(list(one)) for test, one in groupby(rows, key=lambda row: str(row["test_name"]))}
 
 
-def small_curves(
-    database: Database, runs: Mapping[str, tuple[str, datetime]], since: datetime, most: int
-) -> dict[str, SmallCurve]:
-    """Return the metric that matters in each run, with the newest `most` values of its test since a time, by test.
+def _sweeps(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, Sweep]]:
+    for (run_key, name), points in groupby(rows, key=lambda row: (str(row["uuid"]), str(row["curve"]))):
+        each = list(points)
+        about = {key: each[0][key] or "" for key in ("x_name", "x_unit", "unit", "better")}
+        found = (SweepPoint(row["x"], row["y"], row["samples"], row["spread"], row["mark"] or "") for row in each)
+        yield run_key, Sweep(name=name, points=tuple(found), **about)
 
-    `runs` has the test and the end of each run. A value whose point was written before that time may be among them.
-    """
-    if not runs:
-        return {}
-    which = {"tests": sorted({test for test, _ in runs.values()}), "runs": sorted(runs), "most": most}
-    rows = database.query(VALUES, scan_from=since - MAX_POINT_DISTANCE, **which)
-    return {test: _small_curve(list(of_test)) for test, of_test in groupby(rows, key=lambda row: str(row["test_name"]))}
+
+def _curve(run_key: str, tag: str, text: str) -> TagCurve:
+    return _read(partial(TagCurve.from_document, tag), text, f"run {run_key}: curve_history: the curve of {tag!r}")
+
+
+def _band(run_key: str, tag: str, text: str | None) -> CurveBand | None:
+    where = f"run {run_key}: curve_history: the band of {tag!r}"
+    return None if text is None else _read(CurveBand.from_document, text, where)
+
+
+def _read(made: Callable[[dict[str, Any]], Found], text: str, where: str) -> Found:
+    try:
+        return made(json.loads(text))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise WarehouseError(f"{where} is unreadable: {error}") from error
 
 
 def _small_curve(rows: list[dict[str, Any]]) -> SmallCurve:

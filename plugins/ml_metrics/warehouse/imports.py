@@ -19,7 +19,7 @@ from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus, Run, StoredMetric, Workload
 from ml_metrics.core.values import as_utc, finite
 from ml_metrics.warehouse.database import OF_DEPLOYMENT
-from ml_metrics.warehouse.record import DAY, JobRow, MetadataRow, RunRecord, run_record
+from ml_metrics.warehouse.record import DAY, JobRow, RunRecord, run_record
 from ml_metrics.warehouse.runs import JOB_COLUMNS
 from ml_metrics.warehouse.warehouse import open_store
 
@@ -100,12 +100,12 @@ def record_of(run: PastRun, test: str, source: str, deployment: str) -> RunRecor
 
 
 def marked(record: RunRecord, source: str) -> RunRecord:
-    content = [asdict(record.job) | {"loaded_at": None}, *map(asdict, record.metrics), *map(asdict, record.metadata)]
+    about = {"uuid": record.key, "timestamp": record.job.timestamp}
+    texts = [about | {"metadata_key": key, "metadata_value": text} for key, text in record.metadata.items()]
+    content = [asdict(record.job) | {"loaded_at": None}, *map(asdict, record.metrics), *texts]
     text = json.dumps(content, default=str, sort_keys=True)
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
-    own = {SOURCE: source, CONTENT: digest}
-    rows = (MetadataRow(record.key, key, value, record.job.timestamp) for key, value in own.items())
-    return replace(record, metadata=(*rows, *record.metadata))
+    return replace(record, metadata={**record.metadata, SOURCE: source, CONTENT: digest})
 
 
 def import_runs(warehouse: Warehouse, records: Iterable[RunRecord]) -> Iterator[Imported]:
@@ -116,7 +116,7 @@ def import_runs(warehouse: Warehouse, records: Iterable[RunRecord]) -> Iterator[
     done = Imported()
     for page in _pages(iter(records)):
         there = _stored(warehouse, page)
-        new = [record for record in page if there.get(record.key) != _digest(record)]
+        new = [record for record in page if there.get(record.key) != record.metadata.get(CONTENT)]
         if new:
             warehouse.load_all(new)
         done.runs += len(new)
@@ -136,17 +136,11 @@ def stored_runs(warehouse: Warehouse, test: str, ends: Mapping[str, datetime]) -
     """Return all rows of some imported runs of a test, oldest first, to write them again with their verdicts."""
     span = {"runs": list(ends), "since": min(ends.values()) - DAY, "until": max(ends.values()) + DAY}
     metrics = warehouse.metrics.of_runs(test, ends)
-    metadata: dict[str, list[MetadataRow]] = {key: [] for key in ends}
+    metadata: dict[str, dict[str, str | None]] = {key: {} for key in ends}
     for row in warehouse.database.query(METADATA, **span):
-        metadata[row["uuid"]].append(MetadataRow(row["uuid"], row["metadata_key"], row["metadata_value"]))
-    return [
-        RunRecord(
-            job,
-            tuple(metrics[job.uuid]),
-            tuple(replace(row, timestamp=job.timestamp) for row in metadata[job.uuid]),
-        )
-        for job in (JobRow(**row) for row in warehouse.database.query(JOBS, test=test, **span))
-    ]
+        metadata[row["uuid"]][row["metadata_key"]] = row["metadata_value"]
+    jobs = (JobRow(**row) for row in warehouse.database.query(JOBS, test=test, **span))
+    return [RunRecord(job, tuple(metrics[job.uuid]), metadata[job.uuid]) for job in jobs]
 
 
 def _pages(records: Iterator[RunRecord]) -> Iterator[list[RunRecord]]:
@@ -166,10 +160,6 @@ def _stored(warehouse: Warehouse, page: Sequence[RunRecord]) -> dict[str, str]:
     times = [record.job.timestamp for record in page]
     span = {"runs": [record.key for record in page], "since": min(times) - DAY, "until": max(times) + DAY}
     return {row["uuid"]: row["metadata_value"] for row in warehouse.database.query(STORED, key=CONTENT, **span)}
-
-
-def _digest(record: RunRecord) -> str | None:
-    return next((row.metadata_value for row in record.metadata if row.metadata_key == CONTENT), None)
 
 
 STATUSES = {0: JobStatus.SUCCESS, 1: JobStatus.FAILURE, 2: JobStatus.MISSED}
@@ -248,5 +238,5 @@ def _record(  # noqa: PLR0917  (the columns of a row)
             StoredMetric(key, stopped, name, finite(value), status, None, test, written_at=stopped, dag_id=dag or test)
             for name, value in metrics.items()
         ),
-        tuple(MetadataRow(key, name, value, stopped) for name, value in metadata.items()),
+        metadata,
     )

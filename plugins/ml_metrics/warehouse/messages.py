@@ -196,7 +196,7 @@ class Messages:
     database: Database
 
     def moment(self) -> datetime:
-        """Return the time by the warehouse's clock, which all senders share."""
+        """By the warehouse's clock, which all senders share."""
         return as_utc(self.database.query(MOMENT)[0]["moment"])
 
     def add(self, message: StoredMessage) -> bool:
@@ -222,7 +222,7 @@ class Messages:
         return {one.message: one for one in found}
 
     def due(self, now: datetime, limit: int = 500) -> list[StoredMessage]:
-        """Return the messages that are to be sent now, oldest first, also those that a sender has a lease of."""
+        """Those to be sent now, oldest first, also those that a sender has a lease of."""
         due = self.database.query(DUE, now=as_utc(now), latest=as_utc(now) + LATEST_ATTEMPT, limit=limit)
         keys = [row["message"] for row in due]
         return self._read(DUE_MESSAGES, messages=keys, since=due[0]["timestamp"] - DAY) if due else []
@@ -273,7 +273,7 @@ class Messages:
         return self._read(WAITING, since=as_utc(since))
 
     def pending_of(self, test: str) -> list[StoredMessage]:
-        """Return the messages about a test that are to be sent at once, oldest first."""
+        """Those about a test that are to be sent at once, oldest first."""
         return self._read(PENDING_OF, test=test)
 
     def since(self, moment: datetime, test: str = "", limit: int = 100) -> list[StoredMessage]:
@@ -289,10 +289,7 @@ class Messages:
         return self._read(OF_OCCASION, occasion=str(occasion), since=as_utc(since))
 
     def count(self, owner: str, test: str, since: datetime) -> tuple[int, int]:
-        """Return how many messages about single runs were to be sent to an owner at once since a moment.
-
-        The second number is that of those about one test.
-        """
+        """How many messages about single runs an owner was to get at once since a moment, and those about one test."""
         found = self.database.query(COUNT, owner=owner, test=test, since=as_utc(since))[0]
         return int(found["messages"]), int(found["about_test"])
 

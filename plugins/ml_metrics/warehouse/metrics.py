@@ -11,7 +11,6 @@ from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.core.values import as_utc
 from ml_metrics.measure.efficiency import run_costs
-from ml_metrics.warehouse.curves import SmallCurve, small_curves
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.history import history_point, read_history
 from ml_metrics.warehouse.record import DAY, MAX_POINT_DISTANCE, METRIC_FIELDS
@@ -410,11 +409,6 @@ class Metrics:
                 (metric, row["value"], row["verdict"] or "", kind_of(metric).unit if unit is None else unit)
             )
         return {run: one._replace(left_out=one.left_out - len(one.rows)) for run, one in found.items()}
-
-    def small_curves(
-        self, runs: Mapping[str, tuple[str, datetime]], since: datetime, most: int
-    ) -> dict[str, SmallCurve]:
-        return small_curves(self.database, runs, since, most)
 
     def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
         """Return some metrics of one run: broken ones first, then those with a condition, then by name."""

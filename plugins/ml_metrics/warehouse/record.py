@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ from ml_metrics.core.values import (
     storable_name,
     storable_text,
 )
-from ml_metrics.warehouse.tables import METRIC_HISTORY
+from ml_metrics.warehouse.tables import METRIC_HISTORY, RUN_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,33 +28,11 @@ if TYPE_CHECKING:
 
 
 Named = TypeVar("Named")
-Row = TypeVar("Row", bound=Any)
 
 log = logger_of(__name__)
 
 MAX_ID_BYTES = 600
 """The limit for the names of a test, a DAG and a run, which are together, or with a metric, in an index."""
-
-
-def job_with_names(job: JobRow) -> JobRow:
-    names = {name: getattr(job, name) for name in ("test_name", "dag_id", "run_id")}
-    stored: dict[str, Any] = {name: storable_name(text, MAX_ID_BYTES) for name, text in names.items() if text}
-    return replace(job, **stored) if stored.items() - names.items() else job
-
-
-def by_name(job: JobRow, named: Iterable[tuple[str, Named]], most: int = MAX_NAME_BYTES) -> dict[str, Named]:
-    """Return what belongs to a run by its storable name. Of several with one name the first counts, with a warning."""
-    found, merged = by_storable_name(named, most)
-    for name in merged:
-        log.warning(
-            "run %s of %s: %s stands for several names, of which the first counts", job.uuid, job.test_name, name
-        )
-    return found
-
-
-def rows_with_names(job: JobRow, rows: Iterable[Row], field: str, most: int) -> tuple[Row, ...]:
-    named = by_name(job, ((getattr(row, field), row) for row in rows), most)
-    return tuple(row if getattr(row, field) == name else replace(row, **{field: name}) for name, row in named.items())
 
 
 MAX_POINT_DISTANCE = timedelta(days=10)
@@ -128,56 +106,6 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataRow:
-    """A row of `metadata_history`."""
-
-    uuid: str
-    metadata_key: str
-    metadata_value: str | None
-    timestamp: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CurveRow:
-    """A row of `curve_history`."""
-
-    uuid: str
-    tag: str
-    test_name: str
-    timestamp: datetime
-    curve: str
-    band: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePointRow:
-    """A row of `curve_points`."""
-
-    uuid: str
-    curve: str
-    place: int
-    test_name: str
-    timestamp: datetime
-    x_name: str
-    x: float
-    y: float | None
-    x_unit: str
-    unit: str
-    better: str
-    samples: int | None
-    spread: float | None
-    mark: str | None
-
-
-NAMES = (
-    ("metrics", "metric", MAX_NAME_BYTES),
-    ("metadata", "metadata_key", MAX_NAME_BYTES),
-    ("curves", "tag", MAX_TAG_BYTES),
-)
-"""The rows of a run, with the name that each has in the key of its table."""
-
-
-@dataclass(frozen=True, slots=True)
 class RunRecord:
     """All rows of one run. They are replaced together when the run is loaded again.
 
@@ -186,33 +114,71 @@ class RunRecord:
 
     job: JobRow
     metrics: tuple[StoredMetric, ...] = ()
-    metadata: tuple[MetadataRow, ...] = ()
-    curves: tuple[CurveRow, ...] = ()
-    points: tuple[CurvePointRow, ...] = ()
+    metadata: Mapping[str, str | None] = field(default_factory=dict)
+    curves: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    """By tag: the curve and the envelope that it was judged by, as JSON."""
+    sweeps: tuple[Sweep, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "job", job_with_names(self.job))
-        for rows, field, most in NAMES:
-            object.__setattr__(self, rows, rows_with_names(self.job, getattr(self, rows), field, most))
+        given = {name: getattr(self.job, name) for name in ("test_name", "dag_id", "run_id")}
+        stored: dict[str, Any] = {name: storable_name(text, MAX_ID_BYTES) for name, text in given.items() if text}
+        job = replace(self.job, **stored) if stored.items() - given.items() else self.job
+        metrics = _by_name(job, ((row.metric, row) for row in self.metrics))
+        sweeps = _by_name(job, ((one.name, one) for one in self.sweeps), MAX_TAG_BYTES)
+        for name, value in (
+            ("job", job),
+            (
+                "metrics",
+                tuple(row if row.metric == name else replace(row, metric=name) for name, row in metrics.items()),
+            ),
+            ("metadata", _by_name(job, self.metadata.items())),
+            ("curves", _by_name(job, self.curves.items(), MAX_TAG_BYTES)),
+            ("sweeps", tuple(replace(sweeps[name], name=name) for name in sorted(sweeps))),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def key(self) -> str:
         return self.job.uuid
 
     def with_deployment(self, deployment: str) -> RunRecord:
-        """Return the record as one of a deployment, unless it has its own."""
+        """The record as one of a deployment, unless it has its own."""
         return self if self.job.deployment else replace(self, job=replace(self.job, deployment=deployment))
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the rows of each table by the name of the table, with values that every engine can store."""
-        of_run = {"deployment": self.job.deployment, "test_name": self.job.test_name}
-        return {
-            "job_history": [_storable(asdict(self.job))],
-            "metric_history": [_storable(metric_columns(metric) | of_run) for metric in self.metrics],
-            "metadata_history": [_storable(asdict(row)) for row in self.metadata],
-            "curve_history": [_storable(asdict(row) | of_run) for row in self.curves],
-            "curve_points": [_storable(asdict(row) | of_run) for row in self.points],
+        """The rows of each table by the name of the table, with values that every engine can store."""
+        job = asdict(self.job)
+        own = {"test_name": self.job.test_name, "deployment": self.job.deployment}
+        found: dict[str, Iterable[dict[str, Any]]] = {
+            "job_history": [job],
+            "metric_history": (metric_columns(metric) | own for metric in self.metrics),
+            "metadata_history": ({"metadata_key": key, "metadata_value": text} for key, text in self.metadata.items()),
+            "curve_history": ({"tag": tag, "curve": one, "band": band} for tag, (one, band) in self.curves.items()),
+            "curve_points": (row for sweep in self.sweeps for row in _points(sweep)),
         }
+        return {
+            table.name: [
+                {name: _storable(row[name] if name in row else job[name]) for name in table.names}
+                for row in found[table.name]
+            ]
+            for table in RUN_TABLES
+        }
+
+
+def _points(sweep: Sweep) -> Iterator[dict[str, Any]]:
+    about = {name: getattr(sweep, name) for name in ("x_name", "x_unit", "unit", "better")}
+    for place, point in enumerate(sweep.points):
+        yield {"curve": sweep.name, "place": place, **about, **point._asdict(), "mark": point.mark or None}
+
+
+def _by_name(job: JobRow, named: Iterable[tuple[str, Named]], most: int = MAX_NAME_BYTES) -> dict[str, Named]:
+    """What belongs to a run by its storable name. Of several with one name the first counts, with a warning."""
+    found, merged = by_storable_name(named, most)
+    for name in merged:
+        log.warning(
+            "run %s of %s: %s stands for several names, of which the first counts", job.uuid, job.test_name, name
+        )
+    return found
 
 
 METRIC_FIELDS = {
@@ -229,7 +195,7 @@ METRIC_FIELDS = {
 
 
 def metric_columns(metric: StoredMetric) -> dict[str, Any]:
-    """Return a metric as the columns of `metric_history` but the deployment, which is that of the run."""
+    """The columns of `metric_history` but the deployment, which is that of the run."""
     names = (name for name in METRIC_HISTORY.names if name != "deployment")
     row = {name: getattr(metric, METRIC_FIELDS.get(name, name)) for name in names}
     row = {name: str(value) if isinstance(value, StrEnum) else value for name, value in row.items()}
@@ -255,12 +221,10 @@ def run_record(
     trial: Sequence[str] = (),
     started_by: str | None = None,
 ) -> RunRecord:
-    """Return the rows of a run.
+    """Every metric has a row, and every verdict, even on a missing metric.
 
-    Every metric has a row, and every verdict, even on a missing metric. A value that is not a finite number is stored
-    as null. Properties that the test file does not set are empty texts, because the older tables require them.
-    `verdict` is that of the whole run; by default it is derived from the verdicts on its metrics. `trial` is what was
-    changed in a trial.
+    Properties that the test file does not set are empty texts, because the older tables require them. `verdict` is that
+    of the whole run; by default it is derived from the verdicts on its metrics. `trial` is what was changed in a trial.
     """
     now = loaded_at or datetime.now(UTC)
     stopped = as_utc(workload.ended_at or workload.started_at or workload.queued_at or now)
@@ -295,14 +259,14 @@ def run_record(
     return RunRecord(
         job,
         tuple(_stored_metrics(job, workload.status, metrics, verdicts)),
-        tuple(_metadata_rows(job, metadata)),
-        tuple(_curve_rows(job, curves or {}, verdicts)),
-        tuple(_point_rows(job, sweeps)),
+        _short_metadata(_by_name(job, metadata.items())),
+        _curves(curves or {}, verdicts),
+        tuple(sweeps),
     )
 
 
 def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
-    """Return `pass` only if a metric was checked and none is broken or implausible, and `warn` if only warnings are."""
+    """`pass` only if a metric was checked and none is broken or implausible, and `warn` if only warnings are."""
     broken = {verdict.severity for verdict in verdicts if verdict.broken}
     if workload.status is not JobStatus.SUCCESS or Severity.FAIL in broken:
         return Outcome.FAIL.value
@@ -315,8 +279,8 @@ def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
 def _stored_metrics(
     job: JobRow, status: JobStatus, metrics: Sequence[Metric], verdicts: Sequence[Verdict]
 ) -> Iterator[StoredMetric]:
-    measured = by_name(job, ((metric.name, metric) for metric in metrics))
-    judged = by_name(job, ((verdict.metric, verdict) for verdict in verdicts))
+    measured = _by_name(job, ((metric.name, metric) for metric in metrics))
+    judged = _by_name(job, ((verdict.metric, verdict) for verdict in verdicts))
     for name in sorted(measured | judged):
         metric, verdict = measured.get(name), judged.get(name)
         row = StoredMetric(
@@ -342,7 +306,7 @@ def with_verdicts(record: RunRecord, verdicts: Sequence[Verdict], verdict: str |
     job, status = record.job, JobStatus(record.job.job_status)
     rows = {row.metric: row for row in record.metrics if row.metric}
     workload = Workload(status)
-    for name, one in by_name(job, ((verdict.metric, verdict) for verdict in verdicts)).items():
+    for name, one in _by_name(job, ((verdict.metric, verdict) for verdict in verdicts)).items():
         row = rows.get(name)
         if row is None:
             (row,) = _stored_metrics(job, status, (), (one,))
@@ -368,32 +332,23 @@ def _judged(row: StoredMetric, verdict: Verdict) -> StoredMetric:
 
 
 def _value(metric: Metric, verdict: Verdict | None) -> float | None:
-    """Return the value of a metric. The distance of a curve from its envelope is computed by the judge."""
+    """The distance of a curve from its envelope is computed by the judge."""
     is_curve = metric.strategy == CURVE_SUFFIX.removeprefix("_") or metric.name.startswith(SWEEP)
     return verdict.value if is_curve and verdict is not None else finite(metric.value)
 
 
-def _metadata_rows(job: JobRow, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
-    """Yield a row for each text, short ones first. Texts beyond the limit are replaced by a note on where they are."""
-    room = MAX_METADATA_BYTES
-    for name, value in sorted(by_name(job, metadata.items()).items(), key=lambda item: (len(item[1]), item[0])):
+def _short_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Short texts first. Texts beyond the limit are replaced by a note on where they are."""
+    room, found = MAX_METADATA_BYTES, {}
+    for name, value in sorted(metadata.items(), key=lambda item: (len(item[1]), item[0])):
         room -= len(name.encode()) + len(value.encode(errors="replace"))
-        yield MetadataRow(job.uuid, name, value if room >= 0 else LEFT_OUT, job.timestamp)
+        found[name] = value if room >= 0 else LEFT_OUT
+    return found
 
 
-def _curve_rows(job: JobRow, curves: Mapping[str, TagCurve], verdicts: Sequence[Verdict]) -> Iterator[CurveRow]:
+def _curves(curves: Mapping[str, TagCurve], verdicts: Sequence[Verdict]) -> dict[str, tuple[str, str | None]]:
     bands = {verdict.metric: _compact(verdict.band.document()) for verdict in verdicts if verdict.band is not None}
-    for tag, curve in sorted(curves.items()):
-        band = bands.get(f"{tag}{CURVE_SUFFIX}")
-        yield CurveRow(job.uuid, tag, job.test_name, job.timestamp, _compact(curve.document()), band)
-
-
-def _point_rows(job: JobRow, sweeps: Sequence[Sweep]) -> Iterator[CurvePointRow]:
-    for name, one in sorted(by_name(job, ((sweep.name, sweep) for sweep in sweeps), MAX_TAG_BYTES).items()):
-        about = one.x_unit, one.unit, one.better
-        for place, (x, y, samples, spread, mark) in enumerate(one.points):
-            of_run = job.uuid, name, place, job.test_name, job.timestamp
-            yield CurvePointRow(*of_run, one.x_name, x, y, *about, samples, spread, mark or None)
+    return {tag: (_compact(curves[tag].document()), bands.get(f"{tag}{CURVE_SUFFIX}")) for tag in sorted(curves)}
 
 
 def _compact(document: dict[str, Any]) -> str:
@@ -401,18 +356,14 @@ def _compact(document: dict[str, Any]) -> str:
 
 
 def _moment_of_point(wall_time: float | None, stopped: datetime) -> datetime:
-    """Return the wall time of a point, or the time of the run if it has none or a wrong one."""
+    """The wall time of a point, or the time of the run if it has none or a wrong one."""
     limit = MAX_POINT_DISTANCE.total_seconds()
     if wall_time is None or not abs(wall_time - stopped.timestamp()) <= limit:  # `not`, because the time may be NaN
         return stopped
     return datetime.fromtimestamp(wall_time, UTC)
 
 
-def _storable(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: _storable_value(value) for name, value in row.items()}
-
-
-def _storable_value(value: Any) -> Any:
+def _storable(value: Any) -> Any:
     if isinstance(value, float):
         return finite(value)
     if isinstance(value, datetime):

@@ -18,7 +18,6 @@ from ml_metrics.core.values import (
     storable_text,
 )
 from ml_metrics.judge import without_unique
-from ml_metrics.warehouse.curves import NewestRun, newest_of
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow, Place
 
@@ -230,6 +229,15 @@ class RunSummary(NamedTuple):
     goodput: float | None = None
 
 
+class NewestRun(NamedTuple):
+    """The newest run of a test."""
+
+    run_key: str
+    test: str
+    dag_id: str
+    at: datetime
+
+
 class RunSums(NamedTuple):
     """The sums of the runs of a test in one DAG."""
 
@@ -323,6 +331,17 @@ SELECT test_name FROM job_history
 WHERE {OF_DEPLOYMENT} AND (dag_id = :dag OR test_name = :dag) AND timestamp >= :horizon
 ORDER BY timestamp DESC
 LIMIT 1
+"""
+
+NEWEST = f"""
+SELECT test_name, uuid, COALESCE(dag_id, test_name) AS dag_id, timestamp
+FROM (
+  SELECT test_name, uuid, dag_id, timestamp,
+    ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC, uuid DESC) AS place
+  FROM job_history
+  WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND trial IS NULL
+) AS ranked
+WHERE place = 1
 """
 
 TRIALS = f"""
@@ -447,7 +466,9 @@ class Runs:
         return next(iter(self.newest(test, 1, trials=True)), None)
 
     def newest_of(self, tests: Sequence[str], since: datetime) -> list[NewestRun]:
-        return newest_of(self.database, tests, as_utc(since))
+        """Of each of the tests that has a run since a time."""
+        rows = self.database.query(NEWEST, tests=sorted(set(tests)), since=as_utc(since)) if tests else ()
+        return [NewestRun(row["uuid"], row["test_name"], row["dag_id"], row["timestamp"]) for row in rows]
 
     def trials(self) -> dict[str, int]:
         return {row["test_name"]: row["trials"] for row in self.database.query(TRIALS)}

@@ -23,9 +23,9 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 from ml_metrics.core.errors import ConfigError, WarehouseError
 from ml_metrics.core.extras import require
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc
-from ml_metrics.warehouse.database import PARAMETER
 from ml_metrics.warehouse.tables import (
     JOB_HISTORY,
+    PARAMETER,
     RUN_TABLES,
     SCHEMA_VERSION,
     TABLES,
@@ -189,7 +189,7 @@ def engine_of(url: URL, *, create: bool) -> Engine:
         _prepare_file(file, create=create)
         url = url.set(database=str(file))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
-    event.listen(engine, "connect", _prepare_sqlite if create else _prepare_reader)
+    event.listen(engine, "connect", _prepare_writer if create else _prepare_reader)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -215,8 +215,8 @@ def _prepare_reader(connection: Any, _: Any) -> None:
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
-def _prepare_sqlite(connection: Any, record: Any) -> None:
-    """Prepare it as a reader's, and let readers read while a writer writes."""
+def _prepare_writer(connection: Any, record: Any) -> None:
+    """Let readers read while a writer writes."""
     _prepare_reader(connection, record)
     _write_ahead(connection)
     connection.execute("PRAGMA synchronous = FULL")
@@ -273,13 +273,6 @@ def ensure_tables(connection: Connection) -> None:
         if connection.dialect.name == "sqlite":
             mark = f"PRAGMA user_version = {SCHEMA_VERSION}"
         connection.execute(sa.text(mark))  # by which an older version of this package knows of a newer one
-
-
-def plan_of(connection: Connection) -> Plan:
-    """Return the version of the tables, and what `ensure_tables` would change. Nothing is changed."""
-    catalogue = read_catalogue(connection)
-    changes = (str(change.compile(dialect=connection.dialect)) for change in _changes(connection, catalogue))  # type: ignore[attr-defined]
-    return Plan(version_of(catalogue.columns, catalogue.marked), tuple(" ".join(change.split()) for change in changes))
 
 
 def _changes(connection: Connection, catalogue: Catalogue) -> list[Executable]:
@@ -374,10 +367,12 @@ TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 
 
 class SqlStore:
-    """A database of SQLAlchemy."""
+    """A database of SQLAlchemy, with the same methods as `BigQueryStore`. Times come back aware and in UTC."""
 
     bills_bytes = False
+    """Whether a query costs what it reads, so that two small queries are better than a large one."""
     horizon = BEGINNING_OF_TIME
+    """The time before which no history is read."""
 
     def __init__(self, address: str | URL, *, create: bool) -> None:
         self._create = create
@@ -395,6 +390,7 @@ class SqlStore:
 
     @property
     def address(self) -> str:
+        """Without its password, for messages."""
         return _shown(self._url)
 
     def close(self) -> None:
@@ -416,10 +412,14 @@ class SqlStore:
             ensure_tables(connection)
 
     def plan(self) -> Plan:
+        """The version of the tables, and what `ensure_schema` would change. Nothing is changed."""
         with self._transaction(writes=False) as connection:
-            return plan_of(connection)
+            found, dialect = read_catalogue(connection), connection.dialect
+            changes = [str(change.compile(dialect=dialect)) for change in _changes(connection, found)]  # type: ignore[attr-defined]
+        return Plan(version_of(found.columns, found.marked), tuple(" ".join(change.split()) for change in changes))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
+        """Write all rows of some runs and delete the rows of their earlier attempts: all of it or nothing."""
         with self._transaction() as connection:
             for record in sorted(records, key=lambda record: record.key):  # a fixed order prevents deadlocks
                 self._replace(connection, record)
@@ -448,6 +448,7 @@ class SqlStore:
                 yield from _as_dicts(tuple(found.keys()), values)
 
     def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Some columns of every row of a table, in any order, without holding them all."""
         with self._transaction(writes=False) as connection:
             query = text(f"SELECT {', '.join(columns)} FROM {table}")
             yield from connection.execution_options(stream_results=True, yield_per=1000).execute(query)
@@ -478,12 +479,12 @@ class SqlStore:
             raise WarehouseError(f"{self.address}: {_first_line(error)}") from error
 
     def _bound(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values for the driver. SQLite has no type for times; texts in UTC compare like times."""
+        """SQLite has no type for times; texts in UTC compare like times."""
         if not self._is_sqlite:
             return dict(parameters)
-        return {
-            name: _sqlite_time(value) if isinstance(value, datetime) else value for name, value in parameters.items()
-        }
+        times = {name: as_utc(value) for name, value in parameters.items() if isinstance(value, datetime)}
+        texts = {name: one.replace(tzinfo=None).isoformat(" ", "microseconds") for name, one in times.items()}
+        return {**parameters, **texts}
 
 
 def _with_lists(query: str, parameters: Mapping[str, Any]) -> TextClause:
@@ -519,10 +520,6 @@ def _time(value: Any) -> datetime | None:
     if len(value) == TIME_LENGTH:  # parsing the zone as well is six times as fast, and a page reads thousands of times
         return as_utc(datetime.fromisoformat(f"{value}+00:00"))
     return as_utc(datetime.fromisoformat(value))
-
-
-def _sqlite_time(moment: datetime) -> str:
-    return as_utc(moment).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
 
 
 def _shown(address: str | URL) -> str:

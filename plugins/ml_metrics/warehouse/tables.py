@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import BROKEN
@@ -13,6 +14,11 @@ from ml_metrics.core.text import logger_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+
+log = logger_of(__name__)
+
+PARAMETER = re.compile(r":([a-z_]+)")
+"""A parameter of a statement."""
 
 VERDICT_IS_BROKEN = "verdict IN ({})".format(", ".join(sorted(f"'{outcome}'" for outcome in BROKEN)))
 """Selects the rows of broken metrics. Existing databases have an index with exactly this condition."""
@@ -34,9 +40,11 @@ class Column:
     name: str
     kind: Kind
     about: str
-    required: bool = False
-    also: tuple[Kind, ...] = ()
+    required: bool
+    also: tuple[Kind, ...]
     """Other types that the column may have in an existing table, created by a version of the older system."""
+    since: int
+    """The version of the tables that added it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,53 +86,50 @@ class Table:
         return (*plain, *(index.name for index in self.page_indexes))
 
 
-def _required(name: str, kind: Kind, about: str) -> Column:
-    return Column(name, kind, about, required=True)
+def _table(name: str, about: str, columns: str, **options: Any) -> Table:
+    """Each line is a column: name, type, version that added it, description; `!` after the type means required."""
+    lines = re.sub(r"\n {8,}", " ", columns).strip().splitlines()
+    return Table(name, about, tuple(_column(*line.split(maxsplit=3)) for line in lines), **options)
 
 
-DEPLOYMENT = Column(
-    "deployment",
-    Kind.STRING,
-    "The deployment of Airflow, a setting; null in rows of older versions, which belong to every deployment.",
-)
+def _column(name: str, kinds: str, since: str, about: str) -> Column:
+    kind, *also = map(Kind, kinds.rstrip("!").split("|"))
+    return Column(name, kind, about, kinds.endswith("!"), tuple(also), int(since))
 
 
-JOB_HISTORY = Table(
+JOB_HISTORY = _table(
     "job_history",
     "One row for each run of each test.",
-    (
-        _required("uuid", Kind.STRING, "The run key: the same for every retry, clear and backfill."),
-        _required("test_name", Kind.STRING, "The test."),
-        _required("test_type", Kind.STRING, "For example func or conv."),
-        _required("accelerator", Kind.STRING, "For example v5litepod-16, h100x8 or cpu."),
-        _required("framework_version", Kind.STRING, "For example tf-nightly."),
-        _required("job_status", Kind.STRING, "success, failure, timeout or missed."),
-        _required("num_failures", Kind.INTEGER, "The number of failed attempts of the workload."),
-        _required("job_duration_sec", Kind.INTEGER, "Seconds from the start of the container to its end."),
-        _required("timestamp", Kind.TIMESTAMP, "When the workload stopped."),
-        _required("stackdriver_logs_link", Kind.STRING, "The page of its logs in the console."),
-        Column("msg_publish_time", Kind.INTEGER, "Only in rows of the older system.", also=(Kind.STRING,)),
-        Column("logs_download_command", Kind.STRING, "A command that downloads the logs as text."),
-        Column("kubernetes_workload_link", Kind.STRING, "The workload's page in the console."),
-        Column("dag_id", Kind.STRING, "The DAG in Airflow."),
-        Column("run_id", Kind.STRING, "The run in Airflow."),
-        Column("owner", Kind.STRING, "The owner of the test."),
-        Column("started_at", Kind.TIMESTAMP, "When the container started."),
-        Column("ended_at", Kind.TIMESTAMP, "When the container ended."),
-        Column("queued_seconds", Kind.FLOAT, "Seconds from the creation of the pod to the start of its container."),
-        Column("failure_reason", Kind.STRING, "For example OOMKilled, ImagePullBackOff or ExitCode:3."),
-        Column("image", Kind.STRING, "The image of the workload."),
-        Column("goodput", Kind.FLOAT, "Productive time as a percentage of the total time."),
-        Column(
-            "verdict",
-            Kind.STRING,
-            "pass, fail, warn (only warnings), insufficient_data, skipped; recorded: no conditions.",
-        ),
-        Column("loaded_at", Kind.TIMESTAMP, "When this row was written."),
-        Column("trial", Kind.STRING, "What was changed in a trial, for example image, size; null for a regular run."),
-        Column("started_by", Kind.STRING, "The user who started the run by hand; otherwise null."),
-        DEPLOYMENT,
-    ),
+    """
+    uuid                     STRING!     1 The run key: the same for every retry, clear and backfill.
+    test_name                STRING!     1 The test.
+    test_type                STRING!     1 For example func or conv.
+    accelerator              STRING!     1 For example v5litepod-16, h100x8 or cpu.
+    framework_version        STRING!     1 For example tf-nightly.
+    job_status               STRING!     1 success, failure, timeout or missed.
+    num_failures             INTEGER!    1 The number of failed attempts of the workload.
+    job_duration_sec         INTEGER!    1 Seconds from the start of the container to its end.
+    timestamp                TIMESTAMP!  1 When the workload stopped.
+    stackdriver_logs_link    STRING!     1 The page of its logs in the console.
+    msg_publish_time         INTEGER|STRING  1 Only in rows of the older system.
+    logs_download_command    STRING      1 A command that downloads the logs as text.
+    kubernetes_workload_link STRING      1 The workload's page in the console.
+    dag_id                   STRING      2 The DAG in Airflow.
+    run_id                   STRING      2 The run in Airflow.
+    owner                    STRING      2 The owner of the test.
+    started_at               TIMESTAMP   2 When the container started.
+    ended_at                 TIMESTAMP   2 When the container ended.
+    queued_seconds           FLOAT       2 Seconds from the creation of the pod to the start of its container.
+    failure_reason           STRING      2 For example OOMKilled, ImagePullBackOff or ExitCode:3.
+    image                    STRING      2 The image of the workload.
+    goodput                  FLOAT       2 Productive time as a percentage of the total time.
+    verdict                  STRING      2 pass, fail, warn (only warnings), insufficient_data, skipped; recorded: no
+        conditions.
+    loaded_at                TIMESTAMP   2 When this row was written.
+    trial                    STRING     12 What was changed in a trial, for example image, size; null for a regular run.
+    started_by               STRING     12 The user who started the run by hand; otherwise null.
+    deployment               STRING     14 The deployment of Airflow; null in older rows, which belong to every one.
+    """,
     key=("uuid",),
     indexes=(("test_name", "timestamp"),),
     page_indexes=(
@@ -132,15 +137,8 @@ JOB_HISTORY = Table(
         PageIndex(
             "job_history_by_time",
             (
-                "timestamp",
-                "test_name",
-                "dag_id",
-                "job_status",
-                "verdict",
-                "failure_reason",
-                "goodput",
-                "deployment",
-                "trial",
+                *("timestamp", "test_name", "dag_id", "job_status", "verdict", "failure_reason", "goodput"),
+                *("deployment", "trial"),
             ),
             "trial IS NULL",
             replaces=("job_history_shown", "job_history_regular"),
@@ -159,35 +157,32 @@ JOB_HISTORY = Table(
     cluster=("test_name",),
 )
 
-METRIC_HISTORY = Table(
+METRIC_HISTORY = _table(
     "metric_history",
     "One row for each metric of each run.",
-    (
-        _required("uuid", Kind.STRING, "The run key."),
-        _required("test_name", Kind.STRING, "The test."),
-        _required("timestamp", Kind.TIMESTAMP, "The wall time of the point; for computed metrics, the end of the run."),
-        _required("metric_name", Kind.STRING, "The metric: <tag>_<strategy>, or the name of a computed metric."),
-        Column("metric_value", Kind.FLOAT, "The value; null if the run produced no finite number."),
-        Column("metric_lower_bound", Kind.FLOAT, "Null if there is no lower bound."),
-        Column("metric_upper_bound", Kind.FLOAT, "Null if there is no upper bound."),
-        Column(
-            "verdict",
-            Kind.STRING,
-            "pass, fail, insufficient_data, missing, non_finite or skipped; null without a rule.",
-        ),
-        Column("rule", Kind.STRING, "The condition as text."),
-        Column("baseline_points", Kind.INTEGER, "The number of earlier runs that the bounds were computed from."),
-        Column("step", Kind.INTEGER, "The step of the point."),
-        Column("reference", Kind.FLOAT, "The level of the baseline that the bounds were computed from."),
-        Column("spread", Kind.FLOAT, "The spread of the baseline that the bounds were computed from."),
-        Column("condition", Kind.STRING, "The pattern of the condition, or default; empty if it names the metric."),
-        Column("unit", Kind.STRING, "The unit of the value, for example s, B or tokens/s."),
-        Column("better", Kind.STRING, "higher, lower or neither; null if it is unknown."),
-        Column("non_finite", Kind.FLOAT, "The share of the points of the run that were not finite numbers."),
-        Column("severity", Kind.STRING, "warn if the condition only warns; otherwise null."),
-        Column("trial", Kind.STRING, "As in job_history."),
-        DEPLOYMENT,
-    ),
+    """
+    uuid                     STRING!     1 The run key.
+    test_name                STRING!     1 The test.
+    timestamp                TIMESTAMP!  1 The wall time of the point; for computed metrics, the end of the run.
+    metric_name              STRING!     1 The metric: <tag>_<strategy>, or the name of a computed metric.
+    metric_value             FLOAT       1 The value; null if the run produced no finite number.
+    metric_lower_bound       FLOAT       1 Null if there is no lower bound.
+    metric_upper_bound       FLOAT       1 Null if there is no upper bound.
+    verdict                  STRING      2 pass, fail, insufficient_data, missing, non_finite or skipped; null without
+        a rule.
+    rule                     STRING      2 The condition as text.
+    baseline_points          INTEGER     2 The number of earlier runs that the bounds were computed from.
+    step                     INTEGER     2 The step of the point.
+    reference                FLOAT       5 The level of the baseline that the bounds were computed from.
+    spread                   FLOAT       5 The spread of the baseline that the bounds were computed from.
+    condition                STRING      7 The pattern of the condition, or default; empty if it names the metric.
+    unit                     STRING      6 The unit of the value, for example s, B or tokens/s.
+    better                   STRING      6 higher, lower or neither; null if it is unknown.
+    non_finite               FLOAT       6 The share of the points of the run that were not finite numbers.
+    severity                 STRING      9 warn if the condition only warns; otherwise null.
+    trial                    STRING     12 As in job_history.
+    deployment               STRING     14 The deployment of Airflow; null in older rows, which belong to every one.
+    """,
     key=("uuid", "metric_name"),
     indexes=(("test_name", "metric_name", "timestamp"),),
     page_indexes=(PageIndex("metric_history_broken", ("timestamp",), VERDICT_IS_BROKEN),),
@@ -195,173 +190,171 @@ METRIC_HISTORY = Table(
     cluster=("test_name", "metric_name"),
 )
 
-METADATA_HISTORY = Table(
+METADATA_HISTORY = _table(
     "metadata_history",
     "The metadata of runs: image digest, parameters, text summaries.",
-    (
-        _required("uuid", Kind.STRING, "The run key."),
-        _required("metadata_key", Kind.STRING, "The name of the text."),
-        Column("metadata_value", Kind.STRING, "The text."),
-        Column("timestamp", Kind.TIMESTAMP, "When the workload stopped; null in rows of older versions."),
-    ),
+    """
+    uuid                     STRING!     2 The run key.
+    metadata_key             STRING!     2 The name of the text.
+    metadata_value           STRING      2 The text.
+    timestamp                TIMESTAMP  16 When the workload stopped; null in rows of older versions.
+    """,
     key=("uuid", "metadata_key"),
     partition="timestamp",
     cluster=("uuid",),
 )
 
-ACCEPTANCES = Table(
-    "acceptances",
-    "Levels of metrics that a user accepted. The baseline restarts from that run.",
-    (
-        _required("test_name", Kind.STRING, "The test."),
-        _required("metric_name", Kind.STRING, "The metric."),
-        _required("uuid", Kind.STRING, "The first run of the new level."),
-        _required("timestamp", Kind.TIMESTAMP, "When that run stopped."),
-        Column("metric_value", Kind.FLOAT, "The value of the metric in that run."),
-        _required("accepted_at", Kind.TIMESTAMP, "When the level was accepted."),
-        _required("accepted_by", Kind.STRING, "The user."),
-        _required("reason", Kind.STRING, "The reason."),
-        DEPLOYMENT,
-    ),
-    key=("test_name", "metric_name", "uuid"),
-)
-
-ALERTS = Table(
-    "alerts",
-    "One row for each change of an incident, and for what a user said about it.",
-    (
-        _required("test_name", Kind.STRING, "The test."),
-        _required("opened_by", Kind.STRING, "The incident, identified by the key of the message that opened it."),
-        _required("kind", Kind.STRING, "opened, changed, acknowledged, assigned, regression, no_regression or closed."),
-        _required("uuid", Kind.STRING, "The key of the run that the alert was about."),
-        _required("timestamp", Kind.TIMESTAMP, "When the message was decided."),
-        _required("fingerprint", Kind.STRING, "What is broken, without the numbers."),
-        _required("reasons", Kind.STRING, "The reasons as a JSON list of texts."),
-        Column("said_by", Kind.STRING, "Who acknowledged, assigned or assessed the incident."),
-        Column("note", Kind.STRING, "The note of that user; of an assigned incident, the person."),
-        Column("cause", Kind.STRING, "What explains the incident and may explain others; empty if unknown."),
-        Column("cost", Kind.STRING, "What the regression costs a week, or `missing` with the reason; empty for none."),
-        DEPLOYMENT,
-    ),
-    key=("test_name", "opened_by", "kind", "uuid"),
-)
-
-MESSAGES = Table(
-    "messages",
-    "One row for each message. It is added when the message is decided, before it is sent.",
-    (
-        _required("message", Kind.STRING, "The key of the message: the run key, a number, the occasion, and a hash."),
-        _required("deployment", Kind.STRING, "The Airflow deployment."),
-        _required("uuid", Kind.STRING, "The run key; empty for a message that is not about one run."),
-        _required("test_name", Kind.STRING, "The test; empty for a message about several tests."),
-        _required("owner", Kind.STRING, "The owner whose hourly limit the message counts towards."),
-        _required("occasion", Kind.STRING, "broken, worse, recovered, overdue, warning, digest, heartbeat, ..."),
-        _required("content_hash", Kind.STRING, "A hash of what the message states."),
-        _required("state", Kind.STRING, "pending, held (for the digest), sent, summarised (in a digest) or dead."),
-        _required("timestamp", Kind.TIMESTAMP, "When the message was decided."),
-        _required("attempts", Kind.INTEGER, "How often a sender took the message."),
-        _required("next_attempt", Kind.TIMESTAMP, "When a sender may take it again."),
-        _required("held_because", Kind.STRING, "Why the message waits for the digest; empty if it is sent at once."),
-        _required("recipients", Kind.STRING, "The recipients as a JSON list of addresses."),
-        _required("subject", Kind.STRING, "The subject."),
-        _required("reasons", Kind.STRING, "The sentences of the message as a JSON list of texts."),
-        _required("document", Kind.STRING, "The path of the whole message; empty if `content` holds it."),
-        _required("content", Kind.STRING, "The whole message as JSON, if it could not be written into its folder."),
-        _required("channels", Kind.STRING, "The result of the last attempt on each channel, as JSON."),
-        _required("lease", Kind.STRING, "The sender that has the message now; empty if none has."),
-        _required("lease_until", Kind.TIMESTAMP, "When that sender has certainly ended."),
-    ),
-    key=("message",),
-    indexes=(("timestamp",), ("state", "next_attempt")),
-    partition="timestamp",
-    cluster=("state", "owner"),
-)
-
-SENDERS = Table(
-    "senders",
-    "One row for each sender of messages, with its last pass.",
-    (
-        _required("deployment", Kind.STRING, "The Airflow deployment."),
-        _required("sender", Kind.STRING, "What sent: ml_messages, run, or command line."),
-        _required("timestamp", Kind.TIMESTAMP, "When the pass ended."),
-        _required("sent", Kind.INTEGER, "How many messages it sent."),
-        _required("pending", Kind.INTEGER, "How many messages were still to be sent."),
-        _required("detail", Kind.STRING, "What went wrong; empty if nothing did."),
-    ),
-    key=("deployment", "sender"),
-)
-
-QUARANTINES = Table(
-    "quarantines",
-    "Quarantines of tests. Rows are only added; the newest row of a test applies.",
-    (
-        _required("test_name", Kind.STRING, "The test."),
-        _required("timestamp", Kind.TIMESTAMP, "When the row was written."),
-        _required("until", Kind.TIMESTAMP, "The end of the quarantine; a time in the past lifts an earlier one."),
-        _required("reason", Kind.STRING, "The reason."),
-        _required("said_by", Kind.STRING, "The user."),
-        DEPLOYMENT,
-    ),
-    key=("test_name", "timestamp"),
-)
-
-CURVE_HISTORY = Table(
+CURVE_HISTORY = _table(
     "curve_history",
     "One row for each tag of each run that a condition with `curve` judges: its values over the steps, down-sampled.",
-    (
-        _required("uuid", Kind.STRING, "The run key."),
-        _required("tag", Kind.STRING, "The tag; its metric is named <tag>_curve."),
-        _required("test_name", Kind.STRING, "The test."),
-        _required("timestamp", Kind.TIMESTAMP, "When the workload stopped."),
-        _required("curve", Kind.STRING, "The steps and the values, with the steps that are not finite, as JSON."),
-        Column("band", Kind.STRING, "The steps and bounds of the envelope that it was judged by, as JSON."),
-        DEPLOYMENT,
-    ),
+    """
+    uuid                     STRING!     8 The run key.
+    tag                      STRING!     8 The tag; its metric is named <tag>_curve.
+    test_name                STRING!     8 The test.
+    timestamp                TIMESTAMP!  8 When the workload stopped.
+    curve                    STRING!     8 The steps and the values, with the steps that are not finite, as JSON.
+    band                     STRING     10 The steps and bounds of the envelope that it was judged by, as JSON.
+    deployment               STRING     14 The deployment of Airflow; null in older rows, which belong to every one.
+    """,
     key=("uuid", "tag"),
     partition="timestamp",
     cluster=("test_name", "tag"),
 )
 
-CURVE_POINTS = Table(
+CURVE_POINTS = _table(
     "curve_points",
     "One row for each point of each curve of a run over a load, a size or another setting.",
-    (
-        _required("uuid", Kind.STRING, "The run key."),
-        _required("curve", Kind.STRING, "The curve; if it is judged, its metric is named curve/<curve>."),
-        _required("place", Kind.INTEGER, "The place of the point in the curve, from 0, in the order of x."),
-        _required("test_name", Kind.STRING, "The test."),
-        _required("timestamp", Kind.TIMESTAMP, "When the workload stopped."),
-        _required("x_name", Kind.STRING, "What was varied, for example request_rate."),
-        _required("x", Kind.FLOAT, "Its value at the point."),
-        Column("y", Kind.FLOAT, "The value; null if there is no finite number."),
-        Column("x_unit", Kind.STRING, "The unit of x."),
-        Column("unit", Kind.STRING, "The unit of y."),
-        Column("better", Kind.STRING, "higher, lower; empty if it is unknown."),
-        Column("samples", Kind.INTEGER, "Of how many measurements, such as requests, the value is made, if known."),
-        Column("spread", Kind.FLOAT, "Their standard deviation, as the program stated it."),
-        Column("mark", Kind.STRING, "saturated or failed; null otherwise."),
-        DEPLOYMENT,
-    ),
+    """
+    uuid                     STRING!    18 The run key.
+    curve                    STRING!    18 The curve; if it is judged, its metric is named curve/<curve>.
+    place                    INTEGER!   18 The place of the point in the curve, from 0, in the order of x.
+    test_name                STRING!    18 The test.
+    timestamp                TIMESTAMP! 18 When the workload stopped.
+    x_name                   STRING!    18 What was varied, for example request_rate.
+    x                        FLOAT!     18 Its value at the point.
+    y                        FLOAT      18 The value; null if there is no finite number.
+    x_unit                   STRING     18 The unit of x.
+    unit                     STRING     18 The unit of y.
+    better                   STRING     18 higher, lower; empty if it is unknown.
+    samples                  INTEGER    18 Of how many measurements, such as requests, the value is made, if known.
+    spread                   FLOAT      18 Their standard deviation, as the program stated it.
+    mark                     STRING     18 saturated or failed; null otherwise.
+    deployment               STRING     18 The deployment of Airflow; null in older rows, which belong to every one.
+    """,
     key=("uuid", "curve", "place"),
     indexes=(("test_name", "curve", "timestamp"),),
     partition="timestamp",
     cluster=("test_name", "curve"),
 )
 
-KNOWN_TESTS = Table(
+ACCEPTANCES = _table(
+    "acceptances",
+    "Levels of metrics that a user accepted. The baseline restarts from that run.",
+    """
+    test_name                STRING!     2 The test.
+    metric_name              STRING!     2 The metric.
+    uuid                     STRING!     2 The first run of the new level.
+    timestamp                TIMESTAMP!  2 When that run stopped.
+    metric_value             FLOAT       2 The value of the metric in that run.
+    accepted_at              TIMESTAMP!  2 When the level was accepted.
+    accepted_by              STRING!     2 The user.
+    reason                   STRING!     2 The reason.
+    deployment               STRING     14 The deployment of Airflow; null in older rows, which belong to every one.
+    """,
+    key=("test_name", "metric_name", "uuid"),
+)
+
+ALERTS = _table(
+    "alerts",
+    "One row for each change of an incident, and for what a user said about it.",
+    """
+    test_name                STRING!     2 The test.
+    opened_by                STRING!     2 The incident, identified by the key of the message that opened it.
+    kind                     STRING!     2 opened, changed, acknowledged, assigned, regression, no_regression or closed.
+    uuid                     STRING!     2 The key of the run that the alert was about.
+    timestamp                TIMESTAMP!  2 When the message was decided.
+    fingerprint              STRING!     2 What is broken, without the numbers.
+    reasons                  STRING!     2 The reasons as a JSON list of texts.
+    said_by                  STRING      3 Who acknowledged, assigned or assessed the incident.
+    note                     STRING      3 The note of that user; of an assigned incident, the person.
+    cause                    STRING     15 What explains the incident and may explain others; empty if unknown.
+    cost                     STRING     17 What the regression costs a week, or `missing` with the reason; empty for
+        none.
+    deployment               STRING     14 The deployment of Airflow; null in older rows, which belong to every one.
+    """,
+    key=("test_name", "opened_by", "kind", "uuid"),
+)
+
+MESSAGES = _table(
+    "messages",
+    "One row for each message. It is added when the message is decided, before it is sent.",
+    """
+    message                  STRING!    11 The key of the message: the run key, a number, the occasion, and a hash.
+    deployment               STRING!    11 The Airflow deployment.
+    uuid                     STRING!    11 The run key; empty for a message that is not about one run.
+    test_name                STRING!    11 The test; empty for a message about several tests.
+    owner                    STRING!    11 The owner whose hourly limit the message counts towards.
+    occasion                 STRING!    11 broken, worse, recovered, overdue, warning, digest, heartbeat, ...
+    content_hash             STRING!    11 A hash of what the message states.
+    state                    STRING!    11 pending, held (for the digest), sent, summarised (in a digest) or dead.
+    timestamp                TIMESTAMP! 11 When the message was decided.
+    attempts                 INTEGER!   11 How often a sender took the message.
+    next_attempt             TIMESTAMP! 11 When a sender may take it again.
+    held_because             STRING!    11 Why the message waits for the digest; empty if it is sent at once.
+    recipients               STRING!    11 The recipients as a JSON list of addresses.
+    subject                  STRING!    11 The subject.
+    reasons                  STRING!    11 The sentences of the message as a JSON list of texts.
+    document                 STRING!    11 The path of the whole message; empty if `content` holds it.
+    content                  STRING!    11 The whole message as JSON, if it could not be written into its folder.
+    channels                 STRING!    11 The result of the last attempt on each channel, as JSON.
+    lease                    STRING!    11 The sender that has the message now; empty if none has.
+    lease_until              TIMESTAMP! 11 When that sender has certainly ended.
+    """,
+    key=("message",),
+    indexes=(("timestamp",), ("state", "next_attempt")),
+    partition="timestamp",
+    cluster=("state", "owner"),
+)
+
+SENDERS = _table(
+    "senders",
+    "One row for each sender of messages, with its last pass.",
+    """
+    deployment               STRING!    11 The Airflow deployment.
+    sender                   STRING!    11 What sent: ml_messages, run, or command line.
+    timestamp                TIMESTAMP! 11 When the pass ended.
+    sent                     INTEGER!   11 How many messages it sent.
+    pending                  INTEGER!   11 How many messages were still to be sent.
+    detail                   STRING!    11 What went wrong; empty if nothing did.
+    """,
+    key=("deployment", "sender"),
+)
+
+QUARANTINES = _table(
+    "quarantines",
+    "Quarantines of tests. Rows are only added; the newest row of a test applies.",
+    """
+    test_name                STRING!     4 The test.
+    timestamp                TIMESTAMP!  4 When the row was written.
+    until                    TIMESTAMP!  4 The end of the quarantine; a time in the past lifts an earlier one.
+    reason                   STRING!     4 The reason.
+    said_by                  STRING!     4 The user.
+    deployment               STRING     14 The deployment of Airflow; null in older rows, which belong to every one.
+    """,
+    key=("test_name", "timestamp"),
+)
+
+KNOWN_TESTS = _table(
     "known_tests",
     "What a deployment knows about its tests, so that one that breaks or vanishes is noticed.",
-    (
-        _required("deployment", Kind.STRING, "The Airflow installation."),
-        _required("part", Kind.STRING, "watched: every test; or a test that is written in Python, as it last ran."),
-        _required("version", Kind.INTEGER, "How often the row was written."),
-        _required("timestamp", Kind.TIMESTAMP, "When the row was written."),
-        _required(
-            "document",
-            Kind.STRING,
-            "The tests as JSON: owner, file, schedule, problems; of thousands of tests with zlib, in base64.",
-        ),
-    ),
+    """
+    deployment               STRING!    13 The Airflow installation.
+    part                     STRING!    13 watched: every test; or a test that is written in Python, as it last ran.
+    version                  INTEGER!   13 How often the row was written.
+    timestamp                TIMESTAMP! 13 When the row was written.
+    document                 STRING!    13 The tests as JSON: owner, file, schedule, problems; of thousands of tests
+        with zlib, in base64.
+    """,
     key=("deployment", "part"),
 )
 
@@ -370,51 +363,27 @@ RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY, CURVE_HISTORY, CURV
 
 TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, MESSAGES, SENDERS, QUARANTINES, KNOWN_TESTS)
 
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of the tables."""
-
-    about: str
-    tables: tuple[str, ...] = ()
-    """New tables, each with all columns that no later version added."""
-    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """New columns of tables that were there."""
-
-
-log = logger_of(__name__)
-
-_OF_DEPLOYMENTS = ("job_history", "metric_history", "curve_history", "acceptances", "alerts", "quarantines")
-_OF_JOBS = ("dag_id", "run_id", "owner", "started_at", "ended_at", "queued_seconds", "failure_reason", "image")
-
 VERSIONS = (
-    Version("the older system", ("job_history", "metric_history")),
-    Version(
-        "verdicts, metadata, acceptances and alerts",
-        ("metadata_history", "acceptances", "alerts"),
-        {
-            "job_history": (*_OF_JOBS, "goodput", "verdict", "loaded_at"),
-            "metric_history": ("verdict", "rule", "baseline_points", "step"),
-        },
-    ),
-    Version("acknowledged incidents", columns={"alerts": ("said_by", "note")}),
-    Version("quarantines", ("quarantines",)),
-    Version("the level and the noise of a baseline", columns={"metric_history": ("reference", "spread")}),
-    Version("units and directions", columns={"metric_history": ("unit", "better", "non_finite")}),
-    Version("the condition of a verdict", columns={"metric_history": ("condition",)}),
-    Version("curves", ("curve_history",)),
-    Version("warnings", columns={"metric_history": ("severity",)}),
-    Version("the envelopes of curves", columns={"curve_history": ("band",)}),
-    Version("messages and their senders", ("messages", "senders")),
-    Version("trials", columns={"job_history": ("trial", "started_by"), "metric_history": ("trial",)}),
-    Version("known tests", ("known_tests",)),
-    Version("deployments that share a warehouse", columns=dict.fromkeys(_OF_DEPLOYMENTS, ("deployment",))),
-    Version("the causes of incidents", columns={"alerts": ("cause",)}),
-    Version("the time of metadata, so that little of it is read", columns={"metadata_history": ("timestamp",)}),
-    Version("what incidents cost", columns={"alerts": ("cost",)}),
-    Version("curves over a load, a size or another setting", ("curve_points",)),
+    "the older system",
+    "verdicts, metadata, acceptances and alerts",
+    "acknowledged incidents",
+    "quarantines",
+    "the level and the noise of a baseline",
+    "units and directions",
+    "the condition of a verdict",
+    "curves",
+    "warnings",
+    "the envelopes of curves",
+    "messages and their senders",
+    "trials",
+    "known tests",
+    "deployments that share a warehouse",
+    "the causes of incidents",
+    "the time of metadata, so that little of it is read",
+    "what incidents cost",
+    "curves over a load, a size or another setting",
 )
-"""All versions, from 1. A column that is added needs a new one at the end."""
+"""What each version added, from 1. A column that is added needs a new one at the end."""
 
 SCHEMA_VERSION = len(VERSIONS)
 
@@ -481,13 +450,9 @@ def warn_if_newer(address: str, marked: int) -> None:
 
 
 def columns_of(number: int) -> dict[str, tuple[Column, ...]]:
-    tables = {name for version in VERSIONS[:number] for name in version.tables}
-    later = {(name, each) for version in VERSIONS[number:] for name, added in version.columns.items() for each in added}
-    return {
-        table.name: tuple(column for column in table.columns if (table.name, column.name) not in later)
-        for table in TABLES
-        if table.name in tables
-    }
+    """The tables of a version, with the columns that it knows."""
+    found = {table.name: tuple(column for column in table.columns if column.since <= number) for table in TABLES}
+    return {name: columns for name, columns in found.items() if columns}
 
 
 def version_of(present: Mapping[str, Collection[str]], marked: int = 0) -> int:

@@ -58,31 +58,10 @@ CLAIMED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The result of a claim."""
+    """How many runs are now of this deployment, and how many are everybody's still: of others, or imported."""
 
-    claimed: int = 0
-    """The number of runs of this deployment."""
-    left: int = 0
-    """The number of runs that still belong to every deployment: of others, or imported."""
-
-
-def claim_runs(database: Database) -> Claim:
-    """Give the runs of a deployment, with what was decided about them, to the deployment alone."""
-    claimed = left = 0
-    after = ""
-    while rows := database.query(WITHOUT_DEPLOYMENT, after=after, page=PAGE_RUNS):
-        own = [row["uuid"] for row in rows if _is_of(row, database.deployment)]
-        for table, column in CLAIMED_BY.items() if own else ():
-            database.change(CLAIM.format(table=table, key=column), runs=own)
-        claimed, left = claimed + len(own), left + len(rows) - len(own)
-        after = rows[-1]["uuid"]
-    return Claim(claimed, left)
-
-
-def _is_of(row: dict[str, Any], deployment: str) -> bool:
-    if not row["dag_id"] or not row["run_id"]:
-        return False
-    return bool(Run(row["test_name"], row["dag_id"], row["run_id"], deployment).key == row["uuid"])
+    claimed: int
+    left: int
 
 
 DEFAULT_DEPLOYMENT = Settings().deployment
@@ -119,7 +98,7 @@ class Warehouse(AbstractContextManager["Warehouse"]):
 
     @property
     def address(self) -> str:
-        """The address without its password, for messages."""
+        """Without its password, for messages."""
         return self.database.store.address
 
     def attributes(
@@ -129,15 +108,14 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         own: Own | None = None,
         deployments: Sequence[str] = (),
     ) -> RunAttributes:
-        """Return what is recorded about runs of some tests, which `ends` names with the times of their ends.
+        """What is recorded about runs of some tests, which `ends` names with the times of their ends.
 
-        It is read when first used. `own` is the key of a run that may not be stored yet, and a function for its
-        attributes. Some of the runs may be of other `deployments`.
+        `own` is the key of a run that may not be stored yet, and a function for its attributes.
         """
         return RunAttributes(self.database, tests, ends, own, deployments)
 
     def in_deployment(self, deployment: str) -> Warehouse:
-        """Return the same warehouse as another deployment sees it. It is closed with this one."""
+        """The same warehouse as another deployment sees it. It is closed with this one."""
         return self if deployment == self.deployment else Warehouse(self.database.in_deployment(deployment))
 
     def close(self) -> None:
@@ -148,18 +126,27 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         self.database.ensure_schema()
 
     def plan_schema(self) -> Plan:
-        """Return the version of the tables, and what `ensure_schema` would change. Nothing is changed."""
+        """The version of the tables, and what `ensure_schema` would change. Nothing is changed."""
         return self.database.store.plan()
 
     def claim_runs(self) -> Claim:
-        """Give the runs of older versions that are provably of this deployment to it alone."""
-        return claim_runs(self.database)
+        """Give the runs of older versions that are provably of this deployment, with all decisions, to it alone."""
+        claimed = left = 0
+        after = ""
+        while rows := self.database.query(WITHOUT_DEPLOYMENT, after=after, page=PAGE_RUNS):
+            own = [row["uuid"] for row in rows if self._is_own(row)]
+            for table, column in CLAIMED_BY.items() if own else ():
+                self.database.change(CLAIM.format(table=table, key=column), runs=own)
+            claimed, left = claimed + len(own), left + len(rows) - len(own)
+            after = rows[-1]["uuid"]
+        return Claim(claimed, left)
+
+    def _is_own(self, row: dict[str, Any]) -> bool:
+        known = row["dag_id"] and row["run_id"]
+        return bool(known and Run(row["test_name"], row["dag_id"], row["run_id"], self.deployment).key == row["uuid"])
 
     def load(self, record: RunRecord) -> None:
-        """Write a run into all tables or none, exactly once, however often this is called.
-
-        The rows of an earlier attempt of the same run are replaced.
-        """
+        """Write a run into all tables or none, exactly once: rows of an earlier attempt are replaced."""
         self.load_all([record])
 
     def load_all(self, records: Sequence[RunRecord]) -> None:

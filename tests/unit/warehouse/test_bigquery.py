@@ -14,7 +14,6 @@ from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.values import BEGINNING_OF_TIME
 from ml_metrics.warehouse import TABLES, BigQueryOptions, open_warehouse
 from ml_metrics.warehouse.bigquery import BigQueryStore
-from ml_metrics.warehouse.bigquery_options import DAG_ID
 from unit.warehouse.bigquery_wire import DATASET, PROJECT, Wire, error
 from unit.warehouse.records import MONDAY, record
 
@@ -34,7 +33,7 @@ def sent(wire: Wire) -> dict[str, Any]:
 
 
 def test_a_query_is_sent_with_its_values_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(DAG_ID, "nightly")
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "nightly")
     wire = Wire(counted={"runs": 3, "good": 2})
     values = {"test": "resnet", "since": MONDAY, "limit": 7, "share": 0.5, "runs": ["a", "b"]}
     query = "SELECT :limit, ':x:' WHERE test = :test AND uuid IN :runs AND timestamp >= :since AND goodput > :share"

@@ -6,13 +6,12 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from google.api_core.exceptions import PreconditionFailed
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, BigQueryOptions
-from ml_metrics.warehouse.bigquery import ensure_dataset, plan_of
+from ml_metrics.warehouse.bigquery import BigQueryStore
 from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY, Plan
-from unit.warehouse.bigquery_wire import DATASET, NAME, Wire
+from unit.warehouse.bigquery_wire import DATASET, NAME, PROJECT, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +44,13 @@ def tables(**others: Document | None) -> dict[str, Document]:
 
 
 def ensured(wire: Wire, location: str = "", *, create: bool = True) -> Mapping[tuple[str, str], str]:
-    return ensure_dataset(wire.client(), NAME, None, BigQueryOptions(location), create=create)
+    store = BigQueryStore(PROJECT, DATASET, wire.client(), BigQueryOptions(location), create=create)
+    store.ensure_schema()
+    return store.kinds
+
+
+def planned(wire: Wire) -> Plan:
+    return BigQueryStore(PROJECT, DATASET, wire.client()).plan()
 
 
 def names(document: Document) -> list[str]:
@@ -82,7 +87,7 @@ def test_tables_as_they_should_be_are_left_alone() -> None:
         assert ensured(wire, location) == {}
         assert ensured(wire, location, create=False) == {}
     assert wire.changes == []
-    assert plan_of(wire.client(), NAME, None) == Plan(SCHEMA_VERSION, ())
+    assert planned(wire) == Plan(SCHEMA_VERSION, ())
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_a_table_that_is_something_else_is_rejected_before_any_change(
     table: Table, others: dict[str, Any], message: str
 ) -> None:
     wire = Wire(location="EU", tables={table.name: schema_of(table, **others)})
-    for ensure in (lambda: ensured(wire), lambda: plan_of(wire.client(), NAME, None)):
+    for ensure in (lambda: ensured(wire), lambda: planned(wire)):
         with pytest.raises(WarehouseError) as caught:
             ensure()
         assert message.format(f"{NAME}.{table.name}") in str(caught.value)
@@ -140,7 +145,7 @@ def test_an_older_table_gets_the_newer_columns_at_its_end_and_allows_null() -> N
     del older["labels"]
     wire = Wire(location="EU", tables=tables(metric_history=older, senders=None))
     before = names(older)
-    assert plan_of(wire.client(), NAME, None) == Plan(
+    assert planned(wire) == Plan(
         8,
         (
             "allow null in column metric_value of metric_history",
@@ -157,14 +162,14 @@ def test_an_older_table_gets_the_newer_columns_at_its_end_and_allows_null() -> N
     modes = {one["name"]: one["mode"] for one in changed["schema"]["fields"]}
     assert (modes["metric_value"], modes["metric_name"]) == ("NULLABLE", "REQUIRED")
     assert changed["labels"] == WITH_LABEL
-    assert plan_of(wire.client(), NAME, None) == Plan(SCHEMA_VERSION, ())
+    assert planned(wire) == Plan(SCHEMA_VERSION, ())
 
 
 def test_a_table_keeps_its_labels_and_the_mark_of_a_newer_version(caplog: pytest.LogCaptureFixture) -> None:
     older = schema_of(JOB_HISTORY, trial=None)
     older["labels"] = {"team": "vision", "ml_metrics_schema": str(SCHEMA_VERSION + 2)}
     wire = Wire(location="EU", tables=tables(job_history=older))
-    assert plan_of(wire.client(), NAME, None).version == SCHEMA_VERSION + 2
+    assert planned(wire).version == SCHEMA_VERSION + 2
     with caplog.at_level(logging.WARNING):
         ensured(wire)
     assert f"the tables are of schema {SCHEMA_VERSION + 2}" in caplog.text
@@ -176,7 +181,7 @@ def test_a_table_keeps_its_labels_and_the_mark_of_a_newer_version(caplog: pytest
 def test_a_mark_that_is_no_number_is_none(mark: str) -> None:
     wire = Wire(location="EU", tables=tables())
     wire.tables["job_history"]["labels"] = {"ml_metrics_schema": mark}
-    assert plan_of(wire.client(), NAME, None) == Plan(SCHEMA_VERSION, ())
+    assert planned(wire) == Plan(SCHEMA_VERSION, ())
 
 
 @pytest.mark.parametrize(("others", "is_extended"), [(4, True), (5, False)])
@@ -187,7 +192,7 @@ def test_a_change_that_another_process_makes_meanwhile(others: int, *, is_extend
     if is_extended:
         ensured(wire)
     else:
-        with pytest.raises(PreconditionFailed):
+        with pytest.raises(WarehouseError, match="conditionNotMet"):
             ensured(wire)
     assert ("trial" in names(wire.tables["job_history"])) == is_extended
     assert len(wire.changes) == is_extended

@@ -107,7 +107,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "metrics.OLDEST": (WEEKLY, HISTORY),
     "metrics.OF_NEWEST": (WEEKLY, {"since": HORIZON, "scan_from": HORIZON + 10}),
     "runs.WEEK": (WEEKLY, HISTORY),
-    "curves.NEWEST": (SMALL_CURVES, MONTH),
+    "runs.NEWEST": (SMALL_CURVES, MONTH),
     "curves.VALUES": (SMALL_CURVES, MONTH),
     "runs.TESTS": (TESTS_PAGE, HISTORY),
     "runs.SUMS": ("it, sorted by the pass rate or the goodput", MONTH),

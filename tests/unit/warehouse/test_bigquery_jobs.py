@@ -8,13 +8,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from google.api_core.exceptions import Conflict, GoogleAPICallError
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import Outcome
 from ml_metrics.warehouse import BigQueryOptions, RunRecord, bigquery, run_record
-from ml_metrics.warehouse.bigquery import Destination, replace_runs
-from unit.warehouse.bigquery_wire import NAME, Wire, error
+from ml_metrics.warehouse.bigquery import BigQueryStore
+from unit.warehouse.bigquery_wire import DATASET, NAME, PROJECT, Wire, error
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict, workload
 
 if TYPE_CHECKING:
@@ -45,10 +44,12 @@ def load(
     seconds: float = 600.0,
     kinds: Mapping[tuple[str, str], str] | None = None,
     limit: int = 0,
+    dataset: str = DATASET,
 ) -> None:
     options = BigQueryOptions(maximum_bytes_billed=limit)
-    to = Destination(wire.client(), NAME, "EU", options, None, kinds or {})
-    replace_runs(to, records or (TWO_METRICS,), retry_timeout=seconds)
+    store = BigQueryStore(PROJECT, dataset, wire.client(), options, retry_timeout=seconds)
+    store.location, store.kinds = "EU", kinds or {}
+    store.replace(records or (TWO_METRICS,))
 
 
 def places(wire: Wire) -> list[str]:
@@ -122,12 +123,12 @@ def test_a_load_gives_up_when_the_next_attempt_would_be_too_late(
 
 
 def test_a_request_that_is_refused_says_nothing_about_its_job() -> None:
-    with pytest.raises(GoogleAPICallError, match="you may not see results"):
+    with pytest.raises(WarehouseError, match="you may not see results"):
         load(Wire(refused=error("accessDenied", "you may not see results")))
 
 
 def test_a_conflict_about_something_else_is_an_error() -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(WarehouseError, match="Already Exists"):
         load(Wire(is_in_conflict=True))
 
 
@@ -189,9 +190,7 @@ def test_the_same_runs_in_another_dataset_or_order() -> None:
     load(wire, one, other)
     load(wire, other, one)
     load(wire, one)
-    replace_runs(
-        Destination(wire.client(), f"{NAME}_copy", None, BigQueryOptions(), None), (one, other), retry_timeout=1
-    )
+    load(wire, one, other, dataset="copy")
     chains = [name.rpartition("_")[0] for name in wire.jobs if name.startswith("ml_metrics_load_")]
     assert chains[0] == chains[1]
     assert len(set(chains)) == 3

@@ -14,7 +14,7 @@ from ml_metrics import ConfigError
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.settings import Settings
 from ml_metrics.warehouse import BigQueryOptions, open_warehouse
-from ml_metrics.warehouse.bigquery_options import DAG_ID, job_labels, label_value
+from ml_metrics.warehouse.bigquery_options import job_labels, label_value
 from servers.bigquery import IN_THE_US
 from unit.warehouse.records import TEST, record
 
@@ -48,7 +48,7 @@ def test_a_dataset_is_created_where_the_setting_says_and_never_used_elsewhere(bi
 
 
 def test_every_job_has_a_limit_and_labels(bigquery_server: BigQueryServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(DAG_ID, "Nightly.Resnet")
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "Nightly.Resnet")
     address, client = bigquery_server.new_dataset(), bigquery_server.client()
     with open_warehouse(address, client=client, deployment="Prod EU", options=IN_THE_US) as warehouse:
         warehouse.ensure_schema()
@@ -135,7 +135,7 @@ def test_a_name_longer_than_a_label_may_be_ends_with_a_digest(length: int, *, is
 
 def test_only_what_is_known_is_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
     assert job_labels("query") == {"ml_metrics": "query"}
-    monkeypatch.setenv(DAG_ID, "A DAG")
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "A DAG")
     assert job_labels("load", "prod", "A.b") == {
         "ml_metrics": "load", "deployment": "prod", "test": "a-b", "dag": "a-dag",
     }  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from ml_metrics.core.model import Run
 from ml_metrics.warehouse import RunRecord
 from ml_metrics.warehouse import warehouse as claim
-from ml_metrics.warehouse.warehouse import Claim, claim_runs
+from ml_metrics.warehouse.warehouse import Claim
 from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:
@@ -44,11 +44,10 @@ def test_a_deployment_claims_the_runs_whose_keys_are_made_from_its_name(opener: 
     others = [older("scheduled__1", deployment="prod"), older("scheduled__3", dag=None), older(None), older("")]
     others = list({one.key: one for one in others}.values())
     without_deployment(warehouse, *own, *others)
-    assert claim_runs(warehouse.database) == Claim(claimed=2, left=len(others))
+    assert warehouse.claim_runs() == Claim(claimed=2, left=len(others))
     for table in ("job_history", "metric_history"):
         assert owners(warehouse, table) == {one.key: "local" for one in own} | {one.key: None for one in others}
-    assert claim_runs(warehouse.database) == Claim(0, len(others))
-    assert Claim() == Claim(claimed=0, left=0)
+    assert warehouse.claim_runs() == Claim(0, len(others))
 
 
 @pytest.mark.parametrize("runs", [1, 3, 4, 7])
@@ -61,4 +60,4 @@ def test_every_run_is_looked_at_page_by_page(
     of = [older(f"scheduled__{number}", deployment="prod" if number % 3 else "local") for number in range(runs)]
     without_deployment(warehouse, *of)
     own = (runs + 2) // 3
-    assert claim_runs(warehouse.database) == Claim(own, runs - own)
+    assert warehouse.claim_runs() == Claim(own, runs - own)

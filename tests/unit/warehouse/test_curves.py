@@ -121,7 +121,7 @@ def test_a_run_with_an_invalid_curve_is_not_written(warehouse: Warehouse) -> Non
     warehouse.load(good)
     bad = with_curves(0, OTHER)
     with pytest.raises(WarehouseError):
-        warehouse.load(replace(bad, curves=(replace(bad.curves[0], curve=None),)))
+        warehouse.load(replace(bad, curves={OTHER.tag: (None, None)}))
     assert curves_of(warehouse, [good.key], [CURVE.tag]) == {(good.key, CURVE.tag): CURVE}
 
 

@@ -15,7 +15,6 @@ from ml_metrics.core.values import storable_name
 from ml_metrics.measure.histories import PastRun
 from ml_metrics.warehouse import import_runs, record_of, run_record, stored_runs, with_verdicts
 from ml_metrics.warehouse.imports import CONTENT, SOURCE
-from ml_metrics.warehouse.record import CurveRow, MetadataRow
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict, workload
 
 if TYPE_CHECKING:
@@ -109,12 +108,10 @@ def test_whatever_made_a_record_its_names_are_storable_and_each_is_there_once() 
     run = record(0, {"a": 1.0}, metadata={"k": "v"})
     (row,) = run.metrics
     rows = (replace(row, metric="b\x00"), replace(row, metric="b\\x00", value=2.0), row)
-    texts = (MetadataRow(run.key, "k\x00", "1"), MetadataRow(run.key, "k\\x00", "2"))
-    curves = (CurveRow(run.key, "", TEST, MONDAY, "{}"), CurveRow(run.key, "(no name)", TEST, MONDAY, "[]"))
-    made = replace(run, metrics=rows, metadata=texts, curves=curves)
+    texts = {"k\x00": "1", "k\\x00": "2"}
+    made = replace(run, metrics=rows, metadata=texts, curves={"": ("{}", None), "(no name)": ("[]", None)})
     assert [(one.metric, one.value) for one in made.metrics] == [("b\\x00", 1.0), ("a", 1.0)]
-    assert [(one.metadata_key, one.metadata_value) for one in made.metadata] == [("k\\x00", "1")]
-    assert [(one.tag, one.curve) for one in made.curves] == [("(no name)", "{}")]
+    assert (made.metadata, made.curves) == ({"k\\x00": "1"}, {"(no name)": ("{}", None)})
     judged = with_verdicts(made, [verdict("b\x00", Outcome.FAIL, 1.0)])
     assert {one.metric: one.outcome for one in judged.metrics} == {"b\\x00": Outcome.FAIL, "a": None}
 

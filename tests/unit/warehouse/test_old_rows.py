@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event
 
-from ml_metrics.core.model import JobStatus, TagCurve
+from ml_metrics.core.model import JobStatus, Sweep, SweepPoint, TagCurve
 from ml_metrics.judge import baseline
 from ml_metrics.warehouse import MessageState, OldRows, StoredMessage, Warehouse, old_rows
 from ml_metrics.warehouse.tables import RUN_TABLES
@@ -39,19 +39,14 @@ def two_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def whole(day: int, test: str = TEST, deployment: str | None = "local") -> RunRecord:
     """Return a run with rows in all five tables."""
-    from ml_metrics.warehouse.record import CurvePointRow, CurveRow
-
     made = record(day, {"accuracy_final": 0.9, "loss_final": 0.1}, test=test, metadata={"image": "i"})
     key = f"{deployment}-{test}-{day}"
     return replace(
         made,
         job=replace(made.job, uuid=key, deployment=deployment),
         metrics=tuple(replace(one, run_key=key) for one in made.metrics),
-        metadata=tuple(replace(one, uuid=key) for one in made.metadata),
-        curves=(CurveRow(key, "loss", test, made.job.timestamp, "{}", None),),
-        points=(
-            CurvePointRow(key, "ttft", 0, test, made.job.timestamp, "rate", 1.0, 2.0, *[""] * 3, None, None, None),
-        ),
+        curves={"loss": ("{}", None)},
+        sweeps=(Sweep("ttft", "rate", (SweepPoint(1.0, 2.0),)),),
     )
 
 
@@ -193,9 +188,6 @@ def test_a_run_that_was_loaded_again_meanwhile_stays(opener: Opener, monkeypatch
         newer,
         job=replace(newer.job, timestamp=at),
         metrics=tuple(replace(one, timestamp=at, written_at=at) for one in newer.metrics),
-        metadata=tuple(replace(one, timestamp=at) for one in newer.metadata),
-        curves=tuple(replace(one, timestamp=at) for one in newer.curves),
-        points=tuple(replace(one, timestamp=at) for one in newer.points),
     )
 
     waiting = [newer]

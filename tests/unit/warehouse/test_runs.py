@@ -114,7 +114,7 @@ def test_runs_by_hand_are_not_those_of_the_schedule(warehouse: Warehouse) -> Non
     newest = warehouse.runs.newest(TEST)[0]
     for number, run_id in enumerate(("manual__1", "confirm__1__1", "backfill__1", "import__asv__1")):
         later = replace(newest, uuid=run_id, run_id=run_id, timestamp=newest.timestamp + timedelta(hours=number + 1))
-        warehouse.load(RunRecord(later, (), ()))
+        warehouse.load(RunRecord(later))
     assert warehouse.runs.last_scheduled(min(ends.values())) == {TEST: max(ends.values())}
     assert warehouse.runs.last_scheduled(max(ends.values()) + timedelta(seconds=1)) == {}
 

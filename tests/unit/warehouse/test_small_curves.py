@@ -20,7 +20,7 @@ MONTH = MONDAY - timedelta(days=20)
 
 def curves(warehouse: Warehouse, *tests: str, most: int = 60) -> dict[str, SmallCurve]:
     newest = warehouse.runs.newest_of(list(tests), MONTH)
-    return warehouse.metrics.small_curves({run.run_key: (run.test, run.at) for run in newest}, MONTH, most)
+    return warehouse.curves.small({run.run_key: (run.test, run.at) for run in newest}, MONTH, most)
 
 
 def test_the_metric_that_failed_or_the_first_with_a_condition_is_chosen(opener: Callable[..., Warehouse]) -> None:

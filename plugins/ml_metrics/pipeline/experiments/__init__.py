@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ml_metrics.pipeline.experiments.candidates import MOST_CANDIDATES, Candidates, Places, Source, candidates_of
+    from ml_metrics.pipeline.experiments.comparison import Comparison
     from ml_metrics.pipeline.experiments.journal import (
         EXPERIMENTS_FOLDER,
-        Experiment,
         Journal,
         Listed,
         dag_of,
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
         remember,
         running_search,
     )
-    from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span, values_of, versions_between
     from ml_metrics.pipeline.experiments.request import check_version, comparison_of, search_of
     from ml_metrics.pipeline.experiments.run_ids import (
         BISECT,
@@ -38,5 +36,18 @@ if TYPE_CHECKING:
     )
     from ml_metrics.pipeline.experiments.search import TestSearch
     from ml_metrics.pipeline.experiments.trial import TrialRun, conf_of, is_final, node_of, trial_run
+    from ml_metrics.pipeline.experiments.versions import (
+        IMAGE,
+        MOST_CANDIDATES,
+        Candidates,
+        Places,
+        Source,
+        Span,
+        candidates_of,
+        values_of,
+        versions_between,
+    )
+
+    Experiment = Comparison | TestSearch
 
 __getattr__ = on_first_use(__name__)

@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError, FileMissingError, UnreadableInputError
 from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, run_id_of
@@ -19,7 +19,7 @@ from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Result:
 
 
 BEGUN = "experiments_begun"
-MONTH, TIME = "%Y-%m", "%Y%m%dT%H%M%SZ"
+"""The folder, for each month, of markers that list experiments by the time of their start."""
 _MONTH_NAME = re.compile(r"\d{4}-\d{2}")
 _MARKER = re.compile(r"\d{8}T\d{6}Z__[0-9a-f-]{36}")
 
@@ -62,47 +62,16 @@ def remove_start(storage_root: str, key: str, began: datetime) -> None:
 
 
 def _month(storage_root: str, began: datetime) -> Documents:
-    return Documents.of_deployment(storage_root, BEGUN, began.strftime(MONTH))
+    return Documents.of_deployment(storage_root, BEGUN, began.strftime("%Y-%m"))
 
 
 def _name(key: str, began: datetime) -> str:
-    return f"{began.strftime(TIME)}__{key}"
+    return f"{began.strftime('%Y%m%dT%H%M%SZ')}__{key}"
 
 
 EXPERIMENTS_FOLDER = "experiments"
 CHANGED = "changed"
 """The key of the time at which a journal was written last."""
-
-
-class Experiment(Protocol):
-    """A comparison or a search."""
-
-    @property
-    def test(self) -> str:
-        """The test whose trials are made."""
-
-    @property
-    def parameter(self) -> str:
-        """What differs between the versions."""
-
-    @property
-    def most_runs(self) -> int:
-        """The budget."""
-
-    def question(self) -> dict[str, Any]:
-        """Return the question, as JSON."""
-
-    def next_version(self, trials: Sequence[TrialRun]) -> str | None:
-        """Return the version to run next, or None if the experiment has ended."""
-
-    def next_node(self, trials: Sequence[TrialRun]) -> str:
-        """Return the node of the next trial; empty for wherever the test may run."""
-
-    def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
-        """Return a sentence about the runs that it takes. `history`: reads past values of the metrics of the test."""
-
-    def result(self, trials: Sequence[TrialRun]) -> Result:
-        """Return what an experiment that has ended shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +205,7 @@ class Listed:
 
 
 def experiments(storage_root: str) -> Iterator[Listed]:
-    """Yield the experiments, newest first. Each is read when the caller needs it.
+    """Newest first. Each is read when the caller needs it.
 
     A month is listed once the later ones have been read. A marker proves nothing, since anyone may have written it:
     one without a journal of this deployment, or with another time than the journal, is left out.

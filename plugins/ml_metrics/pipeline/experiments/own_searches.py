@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import ConfigError, FileMissingError, UnreadableInputError
 from ml_metrics.core.model import Outcome, Run, Severity
 from ml_metrics.core.values import short_hash
-from ml_metrics.pipeline.experiments.candidates import Source
-from ml_metrics.pipeline.experiments.past_versions import Span, good_run, versions_between
 from ml_metrics.pipeline.experiments.run_ids import BISECT
+from ml_metrics.pipeline.experiments.versions import Source, Span, good_run, versions_between
 from ml_metrics.store.documents import Documents
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def own_search(test: TestDefinition, run_key: str, verdicts: Sequence[Verdict], 
     wanted, metric = test.on_regression.bisect, failed[0].metric
     span = Span(test.name, wanted.parameter, metric, bad=run_key)
     good = good_run(warehouse, span)
-    versions, _, _ = versions_between(warehouse, replace(span, good=good))
+    versions = versions_between(warehouse, replace(span, good=good)).versions
     form = {
         "test": test.name,
         "metric": metric,

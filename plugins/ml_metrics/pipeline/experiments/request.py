@@ -11,11 +11,10 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge.bisect import Search
 from ml_metrics.judge.compare import Plan
-from ml_metrics.pipeline.experiments.candidates import Places, Source, candidates_of
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span
 from ml_metrics.pipeline.experiments.search import TestSearch
 from ml_metrics.pipeline.experiments.trial import conf_of
+from ml_metrics.pipeline.experiments.versions import IMAGE, Places, Source, Span, candidates_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -179,8 +179,8 @@ def _commits(arguments: Arguments, span: experiments.Span) -> experiments.Candid
         return experiments.Candidates(commits_between(arguments.repository, span.good, span.bad))
     recorded = experiments.Span(span.test, arguments.parameter or PARAMETERS[COMMITS], span.metric, span.good, span.bad)
     with open_chosen(arguments) as warehouse:
-        versions, good, bad = experiments.versions_between(warehouse, recorded)
-    return experiments.Candidates(commits_between(arguments.repository, versions[0], versions[-1]), good, bad)
+        found = experiments.versions_between(warehouse, recorded)
+    return replace(found, versions=commits_between(arguments.repository, found.versions[0], found.versions[-1]))
 
 
 def listed(path: str) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def _dry_run(arguments: Arguments) -> int:
 def _standing(version: int) -> str:
     if version > SCHEMA_VERSION:
         return f"schema {version}, of a newer version of ML Metrics: this one knows {SCHEMA_VERSION}"
-    missing = "; ".join(one.about for one in VERSIONS[version:])
+    missing = "; ".join(VERSIONS[version:])
     return f"schema {version} of {SCHEMA_VERSION}" + (f"; missing: {missing}" if missing else "")
 
 

@@ -455,5 +455,5 @@ def sparklines(warehouse: Warehouse, tests: Sequence[str], reader: Reader) -> di
             "broken": curve.broken,
             "text": f"{curve.metric}: {number_text(curve.values[-1], curve.unit)}",
         }
-        for test, curve in warehouse.metrics.small_curves(runs, since, MAX_POINTS).items()
+        for test, curve in warehouse.curves.small(runs, since, MAX_POINTS).items()
     }

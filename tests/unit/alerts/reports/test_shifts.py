@@ -14,7 +14,7 @@ from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import report_of
 from ml_metrics.pipeline import RunState
 from ml_metrics.pipeline.experiments import IMAGE, Span, versions_between
-from ml_metrics.pipeline.experiments.past_versions import good_run
+from ml_metrics.pipeline.experiments.versions import good_run
 from simulated_runs import NAME, good, run_of, simulate, with_test
 
 BEFORE, OLD, NEW = 12, "app@sha256:aaaa", "app@sha256:bbbb"
@@ -62,5 +62,5 @@ def test_the_search_begins_before_the_runs_that_passed_at_the_new_level() -> Non
         day = with_test(good(loss_final=0.1 if number < BEFORE else 0.12), regression_test_config=condition)
         simulate(number, replace(day, image=f"app@sha256:{number:064x}"))
     with warehouse() as opened:
-        versions, _, _ = versions_between(opened, Span(NAME, IMAGE, "loss_final"))
+        versions = versions_between(opened, Span(NAME, IMAGE, "loss_final")).versions
     assert versions[0] == f"app@sha256:{BEFORE - 1:064x}"

@@ -13,14 +13,16 @@ from ml_metrics.core.model import Run
 from ml_metrics.judge import State
 from ml_metrics.judge.bisect import Search
 from ml_metrics.judge.compare import Plan
-from ml_metrics.pipeline.experiments import Experiment, Journal, TestSearch, TrialRun, open_journal, read_result
+from ml_metrics.pipeline.experiments import Journal, TestSearch, TrialRun, open_journal, read_result
 from ml_metrics.pipeline.experiments.comparison import Comparison
 
 KEY = Run("ml-metrics-compare", "ml-metrics-compare", "by_hand", "local").key
 COMPARISON = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60, ("step_time",)))
 
 
-def played(experiment: Experiment, root: Path, measure: dict[str, float], hosts: tuple[str, ...] = ("a",)) -> Journal:
+def played(
+    experiment: Comparison | TestSearch, root: Path, measure: dict[str, float], hosts: tuple[str, ...] = ("a",)
+) -> Journal:
     """Play an experiment to its end, with a journal that is opened anew for each trial, as after a kill."""
     random = np.random.default_rng(7)
     journal = open_journal(str(root), KEY, experiment.question())

@@ -8,7 +8,7 @@ from unittest import mock
 from ml_metrics.core.model import Run
 from ml_metrics.judge.bisect import Search
 from ml_metrics.judge.compare import Plan
-from ml_metrics.pipeline.experiments import BISECT, COMPARE, Experiment, Journal, TestSearch, TrialRun, open_journal
+from ml_metrics.pipeline.experiments import BISECT, COMPARE, Journal, TestSearch, TrialRun, open_journal
 from ml_metrics.pipeline.experiments import journal as journals
 from ml_metrics.pipeline.experiments.comparison import Comparison
 from ml_metrics.pipeline.experiments.journal import Result
@@ -18,7 +18,7 @@ SEARCHED = TestSearch("u", "image", "loss", Search(("a", "b", "c"), 30))
 
 
 def store_journal(
-    root: str, run_id: str, days: float, asked: Experiment = COMPARED, *, failed: bool | None = False
+    root: str, run_id: str, days: float, asked: Comparison | TestSearch = COMPARED, *, failed: bool | None = False
 ) -> Journal:
     """Write the journal of an experiment that ended so many days ago, after a day; `failed` is None: it never ended."""
     dag_id = COMPARE if isinstance(asked, Comparison) else BISECT

@@ -12,7 +12,6 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse import Warehouse
-from ml_metrics.warehouse.record import MetadataRow
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, recorded, run_of
 
 COST = {"chip_hours": 8.0, "cost_usd": 9.6, "cost_productive_usd": 7.5, "cost_stall_usd": 2.1}
@@ -93,7 +92,7 @@ def on_nodes(warehouse: Warehouse) -> Warehouse:
         node = SLOW if night % 4 == 0 else f"node-{night % 3}"
         value = 10 * random.gauss(1, 0.005) * (1.1 if node == SLOW else 1)
         one = recorded(TEST, night, value, metric="step_time_p50")
-        records.append(replace(one, metadata=(MetadataRow(one.job.uuid, "node", node, one.job.timestamp),)))
+        records.append(replace(one, metadata={"node": node}))
     warehouse.load_all(records)
     return warehouse
 
@@ -129,8 +128,7 @@ def test_nodes_with_one_visit_have_no_interval(warehouse: Warehouse, as_user: Ca
     records = []
     for night in range(12):
         one = recorded(TEST, night, 10 + night % 3, metric="step_time_p50")
-        row = MetadataRow(one.job.uuid, "node", "first" if night < 6 else "second", one.job.timestamp)
-        records.append(replace(one, metadata=(row,)))
+        records.append(replace(one, metadata={"node": "first" if night < 6 else "second"}))
     warehouse.load_all(records)
     nodes = as_user().get("/fleet?view=nodes&format=json").json()["nodes"]
     assert [(one["low"], one["high"], one["slow"]) for one in nodes] == [(None, None, False)] * 2

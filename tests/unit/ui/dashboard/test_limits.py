@@ -13,7 +13,6 @@ from ml_metrics.core.model import Outcome
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.dashboard.page import without_folders
 from ml_metrics.warehouse import RunRecord, Warehouse
-from ml_metrics.warehouse.record import CurveRow
 from unit.ui.dashboard.sample_runs import Rights, csv_rows, recorded, run_of
 
 MANY = {f"a{number:05}": 1.0 for number in range(6000)}
@@ -102,7 +101,7 @@ def test_the_envelope_from_another_tests_runs_is_left_out(
     run = compared("mine", "test secret-test", metric="loss_curve")
     curve = '{"steps":[0,1],"values":[3.5,2.5],"better":"lower"}'
     band = '{"steps":[1],"low":[4321.25],"high":[4322.0]}'
-    warehouse.load(replace(run, curves=(CurveRow(run.key, "loss", "mine", run.job.timestamp, curve, band),)))
+    warehouse.load(replace(run, curves={"loss": (curve, band)}))
     assert "4321.25" not in as_user(Rights(frozenset({"mine"}))).get(f"/run?run={run.key}").text
     assert "4321.25" in as_user(Rights()).get(f"/run?run={run.key}").text
 

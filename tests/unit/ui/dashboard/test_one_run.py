@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.core.model import JobStatus
+from ml_metrics.core.model import JobStatus, Sweep, SweepPoint
 from ml_metrics.measure import ContainerLog, Role, write_logs
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse import ChannelResult, StoredMessage, Warehouse
-from ml_metrics.warehouse.record import CurvePointRow, CurveRow
 from unit.ui.dashboard.sample_runs import SHIFTED, TODAY, recorded, run_of
 
 KEY = run_of(SHIFTED, 0).key
@@ -156,21 +155,20 @@ def test_a_curve_is_drawn_over_its_envelope(browser: TestClient, warehouse: Ware
     run = recorded("pt-curve", 0, metric="</script>_curve")
     curve = '{"steps":[0,1],"values":[3.5,2.5],"better":"lower"}'
     band = '{"steps":[1],"low":[1.5],"high":[2.0]}'
-    row = CurveRow(run.key, "</script>", "pt-curve", run.job.timestamp, curve, band)
-    warehouse.load(replace(run, curves=(row,)))
+    warehouse.load(replace(run, curves={"</script>": (curve, band)}))
     text = browser.get(f"/run?run={run.key}").text
     assert "&lt;/script&gt; over the steps of the run" in text
     assert '"place":"outside"' in text.replace(" ", "")
     assert text.count("</script>") == text.count("<script")
-    warehouse.load(replace(run, curves=(replace(row, curve="{"),)))
+    warehouse.load(replace(run, curves={"</script>": ("{", band)}))
     assert "The curves of this run cannot be shown" in browser.get(f"/run?run={run.key}").text
 
 
 def test_a_judged_curve_over_a_load_is_drawn_beside_those_before(browser: TestClient, warehouse: Warehouse) -> None:
     for ago in (1, 0):
         run = recorded("serving", ago, metric="curve/</script>")
-        about = (run.key, "</script>", 0, "serving", run.job.timestamp, "rate", 1.0, 2.0 + ago, "1/s", "ms", "lower")
-        warehouse.load(replace(run, points=(CurvePointRow(*about, None, None, None),)))
+        sweep = Sweep("</script>", "rate", (SweepPoint(1.0, 2.0 + ago),), "1/s", "ms", "lower")
+        warehouse.load(replace(run, sweeps=(sweep,)))
     text = browser.get(f"/run?run={run.key}").text
     assert "&lt;/script&gt; over rate" in text
     assert "the range of 1 run before" in text

@@ -1,23 +1,27 @@
-"""Versions that a test has run with, and the packages in which two of its runs differ."""
+"""The versions that a search tries: a list, those of past runs, tags of an image, or lists of packages of two runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import finite
 from ml_metrics.judge import reference_of
+from ml_metrics.pipeline.experiments import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from ml_metrics.core.model import StoredMetric
+    from ml_metrics.core.settings import Settings
     from ml_metrics.warehouse import Warehouse
 
-    Found = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
 
+MOST_CANDIDATES = 10_000
 IMAGE = "image"
 RUNS = 200
 """The newest runs among which the good and the bad one are searched."""
@@ -25,6 +29,26 @@ PAST_RUNS = 50
 """The newest runs whose values show the noise."""
 PACKAGE = "package."
 """How the metadata of a run names the version of a package."""
+
+
+class Source(StrEnum):
+    """Where the candidates are from."""
+
+    LIST = "list"
+    HISTORY = "history"
+    TAGS = "tags"
+    PACKAGES = "packages"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates, oldest first; the first is good and the last is bad."""
+
+    versions: tuple[str, ...]
+    good: tuple[float, ...] = ()
+    """Values of regular runs of the first one."""
+    bad: tuple[float, ...] = ()
+    """Values of regular runs of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +65,66 @@ class Span:
     """The key of a bad run; empty for the newest that broke."""
 
 
-def versions_between(warehouse: Warehouse, span: Span) -> Found:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where an experiment finds tests and past runs."""
+
+    settings: Settings
+    warehouse: Callable[[], AbstractContextManager[Warehouse]]
+    """Opens the warehouse."""
+
+
+def candidates_of(source: str, listed: Any, image: str, span: Span, places: Places) -> Candidates:
+    """Of a `Source`: those that a form lists, or between the versions, tags or runs of a span.
+
+    Raises ConfigError if there are none. `image` is that of the test.
+    """
+    if source == Source.LIST:
+        found = Candidates(_between(_listed(listed), span.good, span.bad))
+    elif source == Source.TAGS:
+        if span.parameter != IMAGE:
+            raise ConfigError("source: tags are those of an image, so `parameter` should be `image`")
+        found = Candidates(_tags(image, span.good, span.bad))
+    else:
+        past = versions_between if source == Source.HISTORY else packages_between
+        with places.warehouse() as warehouse:
+            found = past(warehouse, span)
+    if len(found.versions) > MOST_CANDIDATES:
+        raise ConfigError(f"candidates: {len(found.versions):,} given, at most {MOST_CANDIDATES:,} are searched")
+    return found
+
+
+def _listed(text: Any) -> list[str]:
+    lines = [line.strip() for line in text.splitlines()] if isinstance(text, str) else [str(one) for one in text or ()]
+    found = [line for line in lines if line]
+    if not found:
+        raise ConfigError("candidates: is empty; list them in the order of time, one a line")
+    return found
+
+
+def _tags(image: str, good: str, bad: str) -> tuple[str, ...]:
+    name, tags = registry.tags_of(image)
+    return tuple(f"{name}:{tag}" for tag in _between(tags, _tag(good), _tag(bad)))
+
+
+def _tag(version: str) -> str:
+    """The tag of a reference to an image, or what is a tag already."""
+    return version.rpartition("/")[2].rpartition(":")[2]
+
+
+def _between(versions: list[str], good: str, bad: str) -> tuple[str, ...]:
+    """The ends default to the first and the last."""
+    for name, version in (("good", good), ("bad", bad)):
+        if version and version not in versions:
+            raise ConfigError(f"{name}: {version!r} is not among the {len(versions):,} candidates")
+    first = versions.index(good) if good else 0
+    last = versions.index(bad) if bad else len(versions) - 1
+    if first >= last and len(versions) > 1:
+        raise ConfigError(f"good: {versions[first]} is not before {versions[last]}")
+    return tuple(versions[first : last + 1])
+
+
+def versions_between(warehouse: Warehouse, span: Span) -> Candidates:
     """Of the runs from a good to a bad one, with the values of both ends."""
     test, parameter = span.test, span.parameter
     rows = _runs(warehouse, span)
@@ -60,7 +143,7 @@ def versions_between(warehouse: Warehouse, span: Span) -> Found:
         [value for name, value in values if name == end and value is not None] for end in (versions[0], names[last])
     )
     good_values, bad_values = map(tuple, ends)
-    return versions, good_values, bad_values
+    return Candidates(versions, good_values, bad_values)
 
 
 def values_of(warehouse: Warehouse, test: str, metrics: Sequence[str] = ()) -> dict[str, list[float]]:
@@ -80,7 +163,7 @@ def good_run(warehouse: Warehouse, span: Span) -> str:
     return rows[_ends(warehouse, rows, span)[0]].run_key
 
 
-def packages_between(warehouse: Warehouse, span: Span) -> Found:
+def packages_between(warehouse: Warehouse, span: Span) -> Candidates:
     """Lists for `pip install`, each with one more package in the version of the bad run."""
     if span.parameter == IMAGE:
         raise ConfigError("parameter: name the parameter of the test that takes packages, as for `pip install`")
@@ -90,11 +173,8 @@ def packages_between(warehouse: Warehouse, span: Span) -> Found:
     if not changed:
         raise ConfigError(f"no package that both runs record in their metadata as {PACKAGE}NAME has another version")
     steps = range(len(changed) + 1)
-    return tuple(_requirements(changed, ends, count) for count in steps), (), ()
-
-
-def _requirements(changed: Sequence[str], ends: Sequence[Mapping[str, str]], count: int) -> str:
-    return " ".join(f"{name}=={ends[place < count][name]}" for place, name in enumerate(changed))
+    lists = ((f"{name}=={ends[at < count][name]}" for at, name in enumerate(changed)) for count in steps)
+    return Candidates(tuple(map(" ".join, lists)))
 
 
 def _runs(warehouse: Warehouse, span: Span) -> list[StoredMetric]:
