@@ -35,7 +35,7 @@ RERUNS = NIGHT_RUNS - 1
 def with_reruns(
     test: TestDefinition, run: Run, state: RunState, judgement: Judgement, warehouse: Warehouse
 ) -> Judgement:
-    """Return the judgement of a run whose suspicious metrics state whether the test is run again for them."""
+    """The judgement of a run whose suspicious metrics state whether the test is run again for them."""
     from ml_metrics.judge import confirming_run, run_again
 
     rerun, origin = test.regression_test_config.rerun, run_again(run.run_id)

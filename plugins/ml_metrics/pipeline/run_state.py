@@ -73,7 +73,7 @@ class RunState:
         self.has_written = has_written
 
     def strict(self) -> RunState:
-        """Return the same documents, where one that is not believed raises `UnreadableInputError`.
+        """The same documents, where one that is not believed raises `UnreadableInputError`.
 
         What is sent about a run depends on it: a document that somebody replaced must not look like one that is absent.
         """

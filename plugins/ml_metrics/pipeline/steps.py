@@ -345,7 +345,7 @@ MAX_RUNS_OF_WEEK = 10_000
 def with_weekly_costs(
     test: TestDefinition, run: Run, state: RunState, judgement: Judgement, warehouse: Warehouse
 ) -> Judgement:
-    """Return the judgement with what a regression costs a week in its alert, and add that to `efficiency.json`."""
+    """The judgement with what a regression costs a week in its alert, and add that to `efficiency.json`."""
     from ml_metrics.measure.efficiency import REGRESSION_METADATA, more_seconds, unknown_steps
 
     slower = [verdict for verdict in judgement.verdicts if more_seconds(test, verdict, state.goodput) is not None]

@@ -90,18 +90,13 @@ class Acceptances:
     database: Database
 
     def add(self, run_key: str, metric: str, *, reason: str, by: str, at: datetime | None = None) -> bool:
-        """Accept the level that a metric has since a run.
-
-        False if it was accepted before, if the run has no such metric, or if it is a trial; then nothing changes.
-        """
+        """Accept the level of a metric since a run. False for one accepted before, an unknown metric or a trial."""
         place = Runs(self.database).place(run_key)
-        if place is None:
-            return False
-        row = {**place.span, "metric": metric, "reason": reason, "accepted_by": by}
-        return self.database.change(ACCEPT, **row, accepted_at=as_utc(at or datetime.now(UTC))) > 0
+        row = {"metric": metric, "reason": reason, "accepted_by": by, "accepted_at": as_utc(at or datetime.now(UTC))}
+        return place is not None and self.database.change(ACCEPT, **row, **place.span) > 0
 
     def of_history(self, needs: HistoryNeeds) -> list[Acceptance]:
-        """Return the accepted levels of every test that a judgement compares with, by the names in its rows."""
+        """The accepted levels of every test that a judgement compares with, by the names in its rows."""
         found = [one for test in needs.tests for one in self.of_test(test)]
         for other in needs.elsewhere:
             there = Acceptances(self.database.in_deployment(other.deployment)).of_test(other.test)
@@ -109,7 +104,7 @@ class Acceptances:
         return found
 
     def of_test(self, test: str) -> list[Acceptance]:
-        """Return the accepted levels of a test's metrics, in the order of their runs."""
+        """The accepted levels of a test's metrics, in the order of their runs."""
         from ml_metrics.judge import Acceptance
 
         return [Acceptance(**row) for row in self.database.query(ACCEPTANCES, test=test)]
@@ -134,6 +129,6 @@ class Quarantines:
         return self.database.change(UNDO, by=by, at=as_utc(at)) > 0
 
     def newest(self) -> dict[str, QuarantineRow]:
-        """Return the newest row of each test that was ever quarantined; `holds` returns whether it is in force."""
+        """The newest row of each test that was ever quarantined; `holds` returns whether it is in force."""
         rows = [QuarantineRow(*row.values()) for row in self.database.query(QUARANTINES)]
         return {row.test: row for row in rows}

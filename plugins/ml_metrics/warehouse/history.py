@@ -60,7 +60,7 @@ PASSED = """((metric.verdict IS NULL AND COALESCE(metric.non_finite, 0) = 0)
 
 
 def _newest(columns: str, of_test: str, of_jobs: str, part: str, *, of_metrics: str = "", more: str = "") -> str:
-    """Return the query for the newest `recent` rows of past runs, and the newest `window` good ones.
+    """The query for the newest `recent` rows of past runs, and the newest `window` good ones.
 
     A run without any metric is included under an empty metric name: its failure can matter. `part` has the columns that
     rows are counted within, and `more` columns that are read besides.
@@ -151,10 +151,7 @@ def read_history(
 
 
 def needed_runs(database: Database, windows: Mapping[str, int], until: datetime) -> set[str]:
-    """Return those runs before a time that the judgement of a run after it may read.
-
-    `windows` has each test that is judged, with the longest baseline that a judgement takes from its runs.
-    """
+    """Those before a time that judging a run after it may read. `windows` has the longest baseline of each test."""
     horizon = database.store.horizon
     found: set[str] = set()
     if until <= horizon:
@@ -184,9 +181,12 @@ def _of_test(
         enough = starts["clean"]["runs"] == needs.window
         oldest = min(oldest, starts["clean"]["oldest"] if enough else first)
     rows = database.query(RECENT_HISTORY, oldest=oldest, scan_from=oldest - MAX_POINT_DISTANCE, **span)
-    if first and first < oldest and (short := _short_of_good_values(rows, metrics, needs.window)):
+    if first and first < oldest:
+        good = Counter(row["metric"] for row in rows if in_baseline(history_point("", row)))
+        named = metrics.union(row["metric"] for row in rows) - {""}
+        short = sorted(name for name in named if good[name] < needs.window)
         older = {**span, "oldest": oldest, "earliest": earliest, "scan_from": first - MAX_POINT_DISTANCE}
-        rows = [*database.query(OLDER_HISTORY, metrics=short, **older), *rows]
+        rows = [*(database.query(OLDER_HISTORY, metrics=short, **older) if short else ()), *rows]
     yield from (history_point(test, row) for row in rows)
 
 
@@ -194,12 +194,6 @@ def history_point(test: str, row: dict[str, Any]) -> StoredMetric:
     status = _member(JobStatus, row, "job_status")
     outcome = _member(Outcome, row, "outcome") if row["outcome"] is not None else None
     return StoredMetric(**{**row, "job_status": status, "outcome": outcome, "test": test})
-
-
-def _short_of_good_values(rows: list[dict[str, Any]], metrics: set[str], window: int) -> list[str]:
-    good = Counter(row["metric"] for row in rows if in_baseline(history_point("", row)))
-    named = metrics.union(row["metric"] for row in rows) - {""}
-    return sorted(name for name in named if good[name] < window)
 
 
 def _member(members: type[Member], row: dict[str, Any], field: str) -> Member:

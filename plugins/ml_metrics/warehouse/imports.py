@@ -82,7 +82,7 @@ class Imported:
 
 
 def record_of(run: PastRun, test: str, source: str, deployment: str) -> RunRecord:
-    """Return a run of another program as a run of a test: without a verdict, which judging it gives it."""
+    """A run of another program as a run of a test: without a verdict, which judging it gives it."""
     identity = Run(test, test, f"{RUN_ID}{source}__{run.key}", deployment)
     workload = Workload(run.status, started_at=run.started_at, ended_at=run.at)
     record = run_record(
@@ -133,7 +133,7 @@ def not_judged(warehouse: Warehouse) -> dict[str, set[str]]:
 
 
 def stored_runs(warehouse: Warehouse, test: str, ends: Mapping[str, datetime]) -> list[RunRecord]:
-    """Return all rows of some imported runs of a test, oldest first, to write them again with their verdicts."""
+    """All rows of some imported runs of a test, oldest first, to write them again with their verdicts."""
     span = {"runs": list(ends), "since": min(ends.values()) - DAY, "until": max(ends.values()) + DAY}
     metrics = warehouse.metrics.of_runs(test, ends)
     metadata: dict[str, dict[str, str | None]] = {key: {} for key in ends}

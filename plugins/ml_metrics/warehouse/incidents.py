@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _open(which: str = "") -> str:
-    """Return the query for the rows of open incidents. An incident is open until one of its rows is `closed`."""
+    """The query for the rows of open incidents. An incident is open until one of its rows is `closed`."""
     return f"""
 SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
   message.reasons, message.said_by, message.note, message.cause, message.cost
@@ -77,7 +77,7 @@ EARLIER = f"""FROM alerts AS earlier
 
 
 def _add(kind: str, condition: str, *more: str) -> str:
-    """Return the statement that adds a row of a kind to an incident, with `more` columns, under a condition."""
+    """The statement that adds a row of a kind to an incident, with `more` columns, under a condition."""
     names = ("fingerprint", "reasons", *more, "deployment")
     return f"""
 INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, {", ".join(names)})
@@ -275,18 +275,18 @@ class Incidents:
         return next((str(row["opened_by"]) for row in self.database.query(LAST_CLOSED, test=test)), "")
 
     def of_cause(self, cause: str) -> list[Incident]:
-        """Return the open incidents with a cause, the newest member first."""
+        """The open incidents with a cause, the newest member first."""
         found = _incidents(self.database.query(OPEN_OF_CAUSE, cause=cause))
         members = [(one.caused_at, one) for one in found if one.cause == cause and one.caused_at is not None]
         return [one for _, one in sorted(members, key=lambda each: (each[0], each[1].test), reverse=True)]
 
     def tests_of_cause(self, cause: str, since: datetime) -> set[str]:
-        """Return the tests that broke for a cause since a moment, also those that have recovered."""
+        """The tests that broke for a cause since a moment, also those that have recovered."""
         rows = self.database.query(TESTS_OF_CAUSE, cause=cause, since=as_utc(since))
         return {row["test_name"] for row in rows}
 
     def opened_since(self, moment: datetime) -> dict[str, datetime]:
-        """Return the tests for which an incident was opened since a moment, with the time of the first."""
+        """The tests for which an incident was opened since a moment, with the time of the first."""
         rows = self.database.query(OPENED, since=as_utc(moment))
         return {row["test_name"]: row["opened_at"] for row in rows}
 
@@ -302,7 +302,7 @@ class Incidents:
         return [_assessment(one[0], one[-1]) for one in incidents if one[0]["kind"] == "opened"]
 
     def moment(self, test: str) -> datetime:
-        """Return the time of a decision about a test: now, or just after the last one, if its clock was ahead."""
+        """The time of a decision about a test: now, or just after the last one, if its clock was ahead."""
         newest, now = self.database.query(NEWEST, test=test)[0]["newest"], datetime.now(UTC)
         return now if newest is None else max(now, newest + TICK)
 
@@ -318,12 +318,10 @@ class Incidents:
         cause: str = "",
         cost: str = "",
     ) -> bool:
-        """Record an alert about a broken run: open the incident with this key, or change the one that is open.
+        """Record an alert: open the incident with the key of the message, or of the run, or change the open one.
 
-        The key is that of the message; without one, it is the run key. `at` is when the message was decided.
-
-        Return whether anything changed. Nothing does if this was recorded before, if the test has recovered since the
-        message was decided, if this run has no new reason, or if the open incident already has this fingerprint.
+        False if nothing changed: it was recorded before, the test has recovered since the message was decided (`at`),
+        this run has no new reason, or the open incident already has this fingerprint.
         """
         key, moment = incident or run_key, as_utc(at or datetime.now(UTC))
         row = {"test": test, "run": run_key, "at": moment, "fingerprint": fingerprint, "cause": cause, "cost": cost}
@@ -370,9 +368,8 @@ class Incidents:
         return self._say("regression" if is_regression else "no_regression", test, incident, by, note, at)
 
     def close(self, test: str, run_key: str, *, incident: str = "", at: datetime | None = None) -> bool:
-        """Record that the recovery of a test was reported.
+        """Record a recovery. False if no incident is open, or one was opened or changed after `at`, its decision.
 
-        False if no incident is open, or if it was opened or changed after `at`, when the recovery was decided.
         `incident` is the one that was open then.
         """
         found, moment = self.find_open(test), as_utc(at) if at else self.moment(test)

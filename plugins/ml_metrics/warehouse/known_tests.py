@@ -140,10 +140,7 @@ class KnownTests:
         return KnownState(version, tests, in_python)
 
     def windows(self) -> dict[str, int]:
-        """Return the longest baseline that is taken from the runs of each test, as far as it is known.
-
-        Tests of other deployments may compare with those of this one.
-        """
+        """The longest known baseline of each test's runs, with which tests of other deployments may compare, too."""
         found: dict[str, int] = {}
         unknown = set()
         for row in self.database.query(READ_ALL):
@@ -169,7 +166,7 @@ class KnownTests:
         return self._write(part, {test.test: test}, int(found[0]["version"]) if found else 0, at)
 
     def forget(self, test: str) -> None:
-        """Remove the row of a test that is written in Python. The next run of the test adds it again."""
+        """Remove a test that is written in Python. The next run of the test adds it again."""
         self.database.change(FORGET, part=f"{PYTHON}{test}")
 
     def _write(self, part: str, tests: Mapping[str, KnownTest], version: int, at: datetime | None) -> bool:
@@ -181,7 +178,7 @@ class KnownTests:
 
 
 def _packed(tests: Mapping[str, KnownTest]) -> str:
-    """Return tests as they are stored. BigQuery takes 10 MB in a request, so those of very many are compressed."""
+    """Tests as they are stored. BigQuery takes 10 MB in a request, so those of very many are compressed."""
     document = json.dumps([asdict(test) for _, test in sorted(tests.items())])
     return document if len(document) <= MAX_PLAIN else COMPRESSED + b64encode(zlib.compress(document.encode())).decode()
 
@@ -198,7 +195,7 @@ NAMES = {"name", "framework", "model", "mode", "description", "owner", "emails",
 
 
 def known_test(test: TestDefinition, now: datetime | None = None, *, file: str = "") -> KnownTest:
-    """Return the part of a definition to store. `file` is the DAG file of a test that is written in Python."""
+    """The part of a definition to store. `file` is the DAG file of a test that is written in Python."""
     definition = test.model_dump_json(exclude=NAMES)
     needs = history_needs(test.regression_test_config, test.name)
     others = [("", name) for name in needs.tests[1:]]
@@ -222,18 +219,9 @@ def known_test(test: TestDefinition, now: datetime | None = None, *, file: str =
 
 
 def carried_over(test: KnownTest, earlier: KnownTest | None) -> KnownTest:
-    """Return a test as its definition now is, with what is known of it.
-
-    Runs of a schedule that is new are expected from now on; otherwise from when they were before.
-    """
+    """A test as its definition now is, with what is known of it. Runs of a new schedule are expected from now on."""
     if earlier is None:
         return test
+    kept = {name: getattr(earlier, name) for name in ("started", "reported", "ignored")}
     since = earlier.since if test.schedule == earlier.schedule else test.since
-    return replace(
-        test,
-        since=since,
-        dag_file=test.dag_file or earlier.dag_file,
-        started=earlier.started,
-        reported=earlier.reported,
-        ignored=earlier.ignored,
-    )
+    return replace(test, since=since, dag_file=test.dag_file or earlier.dag_file, **kept)

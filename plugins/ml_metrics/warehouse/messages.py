@@ -200,10 +200,7 @@ class Messages:
         return as_utc(self.database.query(MOMENT)[0]["moment"])
 
     def add(self, message: StoredMessage) -> bool:
-        """Add a message that was decided. False if it is there already.
-
-        Senders leave it alone for a minute, in which the process that decided it may send it.
-        """
+        """False if it is there already. For a minute, senders leave it to the process that decided it."""
         row = asdict(message) | {
             "recipients": json.dumps(message.recipients),
             "reasons": json.dumps(message.reasons),
@@ -232,10 +229,7 @@ class Messages:
         return self._change(TAKE, message.message, lease=lease, until=now + LEASE, attempts=message.attempts)
 
     def revoke(self, message: StoredMessage, now: datetime) -> bool:
-        """End the lease of a sender that has vanished, or whose clock was wrong.
-
-        It may still live: the message can be taken only after a time in which such a sender ends.
-        """
+        """End the lease of a vanished sender, or of a wrong clock; none can take it until such a sender has ended."""
         ended = message.lease_until <= now or message.lease_until > now + LATEST_ATTEMPT
         return ended and self._change(REVOKE, message.message, lease=message.lease, next_attempt=now + HOLD_OFF)
 
@@ -247,18 +241,12 @@ class Messages:
         channels: Mapping[str, ChannelResult],
         next_attempt: datetime = BEGINNING,
     ) -> bool:
-        """Record the result of a sender and end its lease. False if the lease was taken from it.
-
-        A message that becomes held after a digest has reported it is summarised.
-        """
+        """End a lease with its result. False if the lease was taken. Held after a digest reported it: summarised."""
         row = {"state": str(state), "channels": _as_json(channels), "next_attempt": as_utc(next_attempt)}
         return self._change(FINISH, message, lease=lease, summarised=IN_DIGEST, **row)
 
     def hold(self, message: StoredMessage, held_because: str) -> bool:
-        """Let a message wait for the digest that no sender has. False if another sender was faster.
-
-        Channels with an entry for each test still get it.
-        """
+        """Let it wait for the digest. False if a sender has it. Channels with an entry for each test still get it."""
         return self._change(HOLD, message.message, held_because=held_because, attempts=message.attempts)
 
     def summarise(self, keys: Sequence[str]) -> None:
@@ -375,7 +363,7 @@ class SendersState:
     """How many messages were given up in the last week."""
 
     def silent_since(self, now: datetime) -> datetime | None:
-        """Return since when no sender has run although one should; None if one runs, or none was ever needed."""
+        """Since when no sender has run although one should; None if one runs, or none was ever needed."""
         since = self.last_pass or self.oldest
         return since if since is not None and since <= now - SILENT_AFTER else None
 

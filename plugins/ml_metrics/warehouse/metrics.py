@@ -49,7 +49,7 @@ class Costs:
     database: Database
 
     def between(self, since: datetime, until: datetime) -> list[RunCost]:
-        """Return every run that stopped in a time span with its cost, trials included, oldest first."""
+        """Every run that stopped in a time span with its cost, trials included, oldest first."""
         return run_costs(self.database.query(BETWEEN, **_span(since, until)))
 
 
@@ -233,7 +233,7 @@ LIMIT :limit
 
 
 def _broken(of_metrics: str, of_jobs: str, order: str) -> str:
-    """Return the query for the broken metrics of runs, the first of each.
+    """The query for the broken metrics of runs, the first of each.
 
     The cross join makes SQLite begin with the few broken metrics, which have an index of their own. A metric that is
     finite comes before others, since the letter of a run depends on whether there is one.
@@ -327,12 +327,12 @@ class Metrics:
     database: Database
 
     def of_run(self, run: str | Place) -> list[StoredMetric]:
-        """Return the metrics of one run, by name. A run by its key alone costs another query, for its place."""
+        """The metrics of one run, by name. A run by its key alone costs another query, for its place."""
         place = Runs(self.database).place(run) if isinstance(run, str) else run
         return [] if place is None else self._read(OF_RUN, **place.span)
 
     def of_runs(self, test: str, ends: Mapping[str, datetime]) -> dict[str, list[StoredMetric]]:
-        """Return the metrics of some runs of a test, which `ends` names with the times of their ends, by run."""
+        """The metrics of some runs of a test, which `ends` names with the times of their ends, by run."""
         span = _span(min(ends.values()) - DAY, max(ends.values()) + DAY)
         found: dict[str, list[StoredMetric]] = {key: [] for key in ends}
         for one in self._read(OF_RUNS, test=test, runs=list(ends), **span):
@@ -340,20 +340,17 @@ class Metrics:
         return found
 
     def judged(self, ends: Mapping[str, datetime]) -> list[StoredMetric]:
-        """Return the metrics of some runs that were compared with a level; `ends` has the times of their ends."""
+        """The metrics of some runs that were compared with a level; `ends` has the times of their ends."""
         span = _span(min(ends.values()) - DAY, max(ends.values()) + DAY)
         return self._read(JUDGED, runs=list(ends), **span)
 
     def judged_by_owner(self, since: datetime, until: datetime) -> dict[str, int]:
-        """Return how many metrics of the tests of each owner were judged by their level in a time span."""
+        """How many metrics of the tests of each owner were judged by their level in a time span."""
         rows = self.database.query(JUDGED_BY_OWNER, **_span(since, until))
         return {row["owner"] or "": int(row["judged"]) for row in rows}
 
     def values(self, test: str, metric: str, limit: int = 50, *, trials: bool = False) -> list[StoredMetric]:
-        """Return the newest values of a metric, newest first; of trials as well if that is wanted.
-
-        Where bytes are billed, the newest runs are read first, and older ones only if these have too few values.
-        """
+        """Newest first. Where bytes are billed, the newest runs are read, and older ones only for lack of values."""
         named = {"test": test, "metric": metric, "limit": limit}
         query, start = VALUES_WITH_TRIALS if trials else VALUES, self.database.store.horizon
         if self.database.store.bills_bytes:
@@ -368,10 +365,10 @@ class Metrics:
     def history(
         self, needs: HistoryNeeds, *, exclude: str = "", before: datetime | None = None, metrics: Iterable[str] = ()
     ) -> list[StoredMetric]:
-        """Return the rows that the judge needs of the runs before a run, with a constant number of queries.
+        """What the judge needs of the runs before `exclude`, which stopped at `before`, in a few queries.
 
-        The run `exclude` and those after it are left out; it stopped at `before`. A run without metrics is one row
-        with an empty metric name. `metrics` names metrics to read although no recent run may have them.
+        A run without metrics is one row with an empty metric name. `metrics` are read although no recent run may have
+        them.
         """
         return read_history(self.database, needs, exclude=exclude, before=before, metrics=set(metrics))
 
@@ -395,7 +392,7 @@ class Metrics:
     def first_of_runs(
         self, runs: Mapping[str, tuple[str, datetime]], *, most: int, limit: int
     ) -> dict[str, FirstOfRun]:
-        """Return at most `most` values of each run, and `limit` of all, by run. `runs` has the test and end of each."""
+        """At most `most` values of each run, and `limit` of all, by run. `runs` has the test and end of each."""
         if not runs:
             return {}
         oldest = min(at for _, at in runs.values())
@@ -411,7 +408,7 @@ class Metrics:
         return {run: one._replace(left_out=one.left_out - len(one.rows)) for run, one in found.items()}
 
     def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
-        """Return some metrics of one run: broken ones first, then those with a condition, then by name."""
+        """Some metrics of one run: broken ones first, then those with a condition, then by name."""
         return self._read(PAGE_OF_RUN, limit=limit, skipped=skipped, **run.span)
 
     def count_of_run(self, run: Place) -> int:
@@ -427,10 +424,7 @@ class Metrics:
         return [row["metric_name"] for row in rows]
 
     def names_of_test(self, test: str, newest: Place, since: datetime, until: datetime) -> dict[str, NamedMetric]:
-        """Return the names of a test's metrics in a time span, each with what is known of all its values.
-
-        All names of its newest run are among them, and of very many others the first.
-        """
+        """What is known of each metric in a time span: all names of the newest run, and of many others the first."""
         limits = {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
         newest_span = {"newest_from": newest.span["scan_from"], "newest_to": newest.span["scan_to"]}
         which = {"test": test, "newest": newest.run_key, **newest_span, **_span(since, until)}
@@ -441,19 +435,19 @@ class Metrics:
         }
 
     def of_test(self, test: str, metrics: Sequence[str], since: datetime, until: datetime) -> list[StoredMetric]:
-        """Return the values of some metrics of a test's runs in a time span, by name. Trials are included."""
+        """The values of some metrics of a test's runs in a time span, by name. Trials are included."""
         named = {"test": test, "metrics": list(metrics), "limit": MOST_VALUES}
         return self._read(OF_TEST, **named, **_span(since, until)) if metrics else []
 
     def of_tests(
         self, tests: Sequence[str], metrics: Sequence[str], since: datetime, until: datetime, limit: int
     ) -> list[StoredMetric]:
-        """Return the values of some metrics of some tests, by metric, test and time."""
+        """The values of some metrics of some tests, by metric, test and time."""
         named = {"tests": list(tests), "metrics": list(metrics), "limit": limit}
         return self._read(OF_TESTS, **named, **_span(since, until)) if tests and metrics else []
 
     def names(self, tests: Sequence[str], since: datetime, until: datetime) -> list[str]:
-        """Return the names of the metrics of some tests; of very many, the first."""
+        """The names of the metrics of some tests; of very many, the first."""
         if not tests:
             return []
         limits = {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
@@ -461,11 +455,11 @@ class Metrics:
         return [row["metric_name"] for row in rows]
 
     def broken(self, since: datetime, until: datetime) -> list[StoredMetric]:
-        """Return the first metrics of each run in a time span that are out of bounds, missing or not finite."""
+        """The first metrics of each run in a time span that are out of bounds, missing or not finite."""
         return self._read(BROKEN, most=MOST_BROKEN, **_span(since, until))
 
     def broken_of_test(self, test: str, since: datetime, until: datetime) -> list[StoredMetric]:
-        """Return the same of one test, newest run first. Trials are included."""
+        """The same of one test, newest run first. Trials are included."""
         limits = {"most": MOST_BROKEN, "limit": MOST_BROKEN_OF_TEST}
         return self._read(BROKEN_OF_TEST, test=test, **limits, **_span(since, until))
 

@@ -130,7 +130,7 @@ class OldRows:
             ]
 
     def _needed(self) -> set[str]:
-        """Return the runs that a judgement of any run after these may read."""
+        """The runs that a judgement of any run after these may read."""
         known = KnownTests(self.database).windows()
         tests = [row["test_name"] for row in self.database.query(TESTS, until=self.until)]
         return needed_runs(self.database, {test: known.get(test, GOOD_RUNS) for test in tests}, self.until)
@@ -140,14 +140,14 @@ class OldRows:
         return {test: self._at_partition(one.opened_at - BEFORE_INCIDENT) for test, one in found.items()}
 
     def _batches(self, rows: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-        """Return the runs of each transaction: few, or all of a month where it is the partition that costs."""
+        """The runs of each transaction: few, or all of a month where it is the partition that costs."""
         if not self._bills:
             return (rows[start : start + RUNS_IN_BATCH] for start in range(0, len(rows), RUNS_IN_BATCH))
         months = groupby(rows, key=lambda row: (row["timestamp"].year, row["timestamp"].month))
         return (list(of_month) for _, of_month in months)
 
     def _span(self, batch: list[dict[str, Any]]) -> dict[str, datetime]:
-        """Return when the rows of some runs were written. Without partitions, points of any older time are removed."""
+        """When the rows of some runs were written. Without partitions, points of any older time are removed."""
         since = batch[0]["timestamp"] if self._bills else BEGINNING_OF_TIME
         end = batch[-1]["timestamp"] + TICK if self._bills else self.until
         scan_from = since - MAX_POINT_DISTANCE if self._bills else since

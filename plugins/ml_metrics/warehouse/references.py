@@ -52,7 +52,7 @@ class KnownLevels:
 
 
 def references_of(warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric]) -> dict[str, Reference]:
-    """Return the reference of each of the first metrics of a run."""
+    """The reference of each of the first metrics of a run."""
     names = [row.metric for row in rows[:MAX_METRICS]]
     return KnownLevels.load(warehouse, run.test, names, run.at + AT_ONCE, run.run_key).references(rows)
 
@@ -60,7 +60,7 @@ def references_of(warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric]
 def good_before(
     warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric], references: Mapping[str, Reference] | None = None
 ) -> Place | None:
-    """Return the good run that a run is compared with: the one before the change of its main metric's level.
+    """The good run that a run is compared with: the one before the change of its main metric's level.
 
     For a run without such a metric, it is the newest that passed before it. `rows` are the metrics that count.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse.database import Database
 
-
-if TYPE_CHECKING:
     Own = tuple[str, Callable[[], Mapping[str, str]]]
 
 GOOD = "job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')"
@@ -59,7 +56,7 @@ WHERE uuid IN :runs AND (timestamp IS NULL OR timestamp >= :since) AND uuid IN (
 
 
 class RunAttributes(Mapping[str, Mapping[str, str]]):
-    """The attributes of runs by run key, read with two queries at the first request.
+    """The attributes of runs by run key, read with two queries when the first is asked for.
 
     Most judgements find no change that attributes could explain, so they read nothing.
     """
@@ -72,9 +69,9 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
         own: Own | None = None,
         deployments: Sequence[str] = (),
     ) -> None:
-        """Describe runs of some tests as `Warehouse.attributes` does."""
         self._databases = database.with_others(deployments)
         self._tests, self._ends, self._own = list(tests), ends, own
+        self._keys = dict.fromkeys([*ends, *([own[0]] if own else [])])
 
     def __getitem__(self, run_key: str) -> Mapping[str, str]:
         return self._read[run_key]
@@ -85,34 +82,26 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    @property
-    def _keys(self) -> list[str]:
-        return list(dict.fromkeys([*self._ends, *([self._own[0]] if self._own else [])]))
-
     @cached_property
     def _read(self) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]] = {key: {} for key in self._keys}
-        stored = [key for key in self._ends if self._own is None or key != self._own[0]]
+        columns, texts = ({key: dict[str, str]() for key in self._keys} for _ in range(2))
+        own = self._own[0] if self._own else None
+        stored = [key for key in self._ends if key != own]
         if stored:
-            since = min(as_utc(self._ends[key]) for key in stored)
-            for row in self._rows(COLUMNS, runs=stored, tests=self._tests, since=since):
-                found[row["uuid"]] = {k: v for k, v in row.items() if k != "uuid" and v}
-            metadata: dict[str, dict[str, str]] = defaultdict(dict)
-            for row in self._rows(METADATA, runs=stored, tests=self._tests, since=since):
-                name = storable_name(row["metadata_key"])  # older versions stored other names
-                if not name.startswith(RESULTS):
-                    metadata[row["uuid"]][name] = row["metadata_value"] or ""
-            for key, stored_texts in metadata.items():
-                found[key] = {**stored_texts, **found[key]}
+            which = {"runs": stored, "tests": self._tests, "since": min(as_utc(self._ends[key]) for key in stored)}
+            for database in self._databases:
+                for row in database.query(COLUMNS, **which):
+                    columns[row.pop("uuid")] = {name: text for name, text in row.items() if text}
+                for row in database.query(METADATA, **which):
+                    name = storable_name(row["metadata_key"])  # older versions stored other names
+                    if not name.startswith(RESULTS):
+                        texts[row["uuid"]][name] = row["metadata_value"] or ""
+        found = {key: {**texts[key], **columns[key]} for key in self._keys}
         if self._own is not None:
             key, attributes = self._own
             named, _ = by_storable_name(attributes().items())
             found[key] = {name: storable_text(text)[:MAX_VALUE_LENGTH] for name, text in named.items() if text}
         return without_unique(found)
-
-    def _rows(self, query: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-        for database in self._databases:
-            yield from database.query(query, **parameters)
 
 
 NEWEST_OF_IMAGE = f"""
@@ -136,10 +125,7 @@ ORDER BY test_name
 
 
 def green_tests(database: Database, digest: str, since: datetime) -> frozenset[str]:
-    """Return the tests whose newest run with an image of this digest passed. Trials and imported runs do not count.
-
-    A run passed as its gate sees it: the workload, the verdict, and every task before.
-    """
+    """The tests whose newest run with an image of this digest passed its gate. Trials and imports do not count."""
     rows = database.query(NEWEST_OF_IMAGE, image=f"%{digest}", since=since)
     return frozenset(
         row["test_name"]
@@ -148,12 +134,9 @@ def green_tests(database: Database, digest: str, since: datetime) -> frozenset[s
     )
 
 
-MAX_LENGTH = 20_000
-"""The characters of all nodes of one run."""
-
-VALUE = f"""(
-  SELECT MAX(SUBSTR(metadata_value, 1, {MAX_LENGTH})) FROM metadata_history
-  WHERE metadata_history.uuid = job.uuid AND metadata_key = '{{key}}'
+VALUE = """(
+  SELECT MAX(SUBSTR(metadata_value, 1, 20000)) FROM metadata_history
+  WHERE metadata_history.uuid = job.uuid AND metadata_key = '{key}'
     AND (metadata_history.timestamp IS NULL
       OR (metadata_history.timestamp >= :since AND metadata_history.timestamp < :until))
 )"""
@@ -172,19 +155,16 @@ LIMIT :limit
 def nodes_of_runs(
     database: Database, tests: Sequence[str], since: datetime, until: datetime, limit: int
 ) -> dict[str, tuple[str, ...]]:
-    """Return the nodes of the newest runs of some tests, by run key. Runs whose node is unknown are left out."""
-    if not tests:
-        return {}
+    """The nodes of the newest runs of some tests, by run key. Runs whose node is unknown are left out."""
     span = {"since": as_utc(since), "until": as_utc(until)}
-    rows = database.query(NODES, tests=list(tests), limit=limit, **span)
-    nodes = {row["run_key"]: _nodes(row["node"] or "", row["nodes"] or "") for row in rows}
-    return {key: each for key, each in nodes.items() if each}
-
-
-def _nodes(first: str, every: str) -> tuple[str, ...]:
-    """Return the nodes of one run. A list without the first host's node is a text of the workload."""
-    named = tuple(sorted({name for part in every.split(",") if (name := part.strip())}))
-    return named if first in named else tuple(filter(None, [first]))
+    rows = database.query(NODES, tests=list(tests), limit=limit, **span) if tests else ()
+    found = {}
+    for row in rows:
+        named = sorted({name for part in (row["nodes"] or "").split(",") if (name := part.strip())})
+        # a list without the first host's node is a text of the workload
+        if nodes := named if row["node"] in named else list(filter(None, [row["node"]])):
+            found[row["run_key"]] = tuple(nodes)
+    return found
 
 
 BETWEEN = f"""
@@ -262,7 +242,7 @@ JOB_COLUMNS = ", ".join(field.name for field in fields(JobRow))
 
 
 def before_run(table: str = "") -> str:
-    """Return the condition for the runs before another one. Runs that end at once have the order of their keys."""
+    """Selects the runs before another one. Runs that end at once have the order of their keys."""
     key, end = (f"{table}.uuid", f"{table}.timestamp") if table else ("uuid", "timestamp")
     return f"{key} <> :run AND {end} <= :before AND ({end} < :before OR {key} < :run)"
 
@@ -462,7 +442,7 @@ class Runs:
         return self.of_test(test, BEGINNING_OF_TIME, END_OF_TIME, limit, trials=trials)
 
     def latest(self, test: str) -> JobRow | None:
-        """Return the newest run of a test, a trial or not: whether the test exists, and its DAG."""
+        """The newest run of a test, a trial or not: whether the test exists, and its DAG."""
         return next(iter(self.newest(test, 1, trials=True)), None)
 
     def newest_of(self, tests: Sequence[str], since: datetime) -> list[NewestRun]:
@@ -474,14 +454,14 @@ class Runs:
         return {row["test_name"]: row["trials"] for row in self.database.query(TRIALS)}
 
     def previous(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
-        """Return the newest run of a test before the run `exclude`, which stopped at a time."""
+        """The newest run of a test before the run `exclude`, which stopped at a time."""
         return next(iter(self.of_test(test, BEGINNING_OF_TIME, before or END_OF_TIME, 1, exclude)), None)
 
     def tests_since(self, moment: datetime) -> int:
         return int(self.database.query(TESTS_SINCE, since=as_utc(moment))[0]["tests"])
 
     def runs_since(self, moment: datetime) -> int:
-        """Return how many runs of all tests have ended since then."""
+        """How many runs of all tests have ended since then."""
         return int(self.database.query(RUNS_SINCE, since=as_utc(moment))[0]["runs"])
 
     def last_passed(self, test: str, before: datetime, exclude: str = "") -> Place | None:
@@ -490,10 +470,7 @@ class Runs:
     def of_test(
         self, test: str, since: datetime, until: datetime, limit: int, exclude: str = "", *, trials: bool = False
     ) -> list[JobRow]:
-        """Return the newest runs of a test that stopped in a time span, newest first, without the run `exclude`.
-
-        The span ends before that run, even if others stopped at the same time. `trials` includes trials.
-        """
+        """Those that stopped in a time span, which ends before the run `exclude`; newest first."""
         span = {"test": test, "before": as_utc(until), "limit": limit, "run": exclude}
         start: datetime | None = as_utc(since)
         if self.database.store.bills_bytes and since <= self.database.store.horizon:
@@ -506,13 +483,13 @@ class Runs:
     def oldest(
         self, test: str, limit: int, until: datetime = END_OF_TIME, exclude: str = "", *, trials: bool = False
     ) -> datetime | None:
-        """Return when the oldest of the newest runs of a test stopped; None if there is none."""
+        """When the oldest of the newest runs of a test stopped; None if there is none."""
         query = OLDEST_WITH_TRIALS if trials else OLDEST_OF_TEST
         (row,) = self.database.query(query, test=test, limit=limit, before=as_utc(until), run=exclude)
         return row["oldest"]  # type: ignore[no-any-return]
 
     def between(self, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
-        """Return the runs of some tests that stopped in a time span, the oldest of each test first."""
+        """The runs of some tests that stopped in a time span, the oldest of each test first."""
         span = {"since": as_utc(since), "until": as_utc(until)}
         if len(tests) <= MOST_NAMED:
             rows = self.database.query(BETWEEN_OF_TESTS, tests=list(tests), **span) if tests else []
@@ -528,11 +505,11 @@ class Runs:
         return [row["deployment"] for row in self.database.query(DEPLOYMENTS)]
 
     def get(self, run: str | Place) -> JobRow | None:
-        """Return one run. A run by its key alone costs another query, for its place."""
+        """One run. A run by its key alone costs another query, for its place."""
         return self._at(self.place(run) if isinstance(run, str) else run)
 
     def place(self, run_key: str) -> Place | None:
-        """Return where the rows of a run are; None if it is not recorded."""
+        """Where the rows of a run are; None if it is not recorded."""
         return _place(self.database.query(PLACE, run=run_key))
 
     def of_dag(self, dag_id: str, run_id: str) -> JobRow | None:
@@ -552,29 +529,25 @@ class Runs:
         return {row["metadata_key"]: row["metadata_value"] or "" for row in rows}
 
     def last_scheduled(self, since: datetime) -> dict[str, datetime]:
-        """Return when the newest run of each test ended that its schedule started, of those since a time."""
+        """When the newest run of each test ended that its schedule started, of those since a time."""
         rows = self.database.query(LAST_SCHEDULED, since=as_utc(since))
         return {row["test_name"]: row["last_run"] for row in rows}
 
     def scheduled(self, since: datetime) -> dict[str, ScheduledRuns]:
-        """Return the first and the newest run of every test, and how many its schedule started since a time."""
+        """The first and the newest run of every test, and how many its schedule started since a time."""
         return {
             row["test_name"]: ScheduledRuns(row["first_run"], row["last_run"], int(row["runs"]))
             for row in self.database.query(WEEK, since=as_utc(since))
         }
 
     def tests(self) -> list[TestStatus]:
-        """Return every test with its newest run, by name."""
+        """Every test with its newest run, by name."""
         # of two runs that stopped at the same time, the later row counts
         query = TESTS if self.database.store.bills_bytes else TESTS_BY_INDEX
         by_test = {row["test_name"]: row for row in self.database.query(query)}
         return [
             TestStatus(
-                newest=summary_of(row),
-                owner=row["owner"] or "",
-                framework=row["framework_version"],
-                accelerator=row["accelerator"],
-                last_good=row["last_good"],
+                summary_of(row), row["owner"] or "", row["framework_version"], row["accelerator"], row["last_good"]
             )
             for row in by_test.values()
         ]

@@ -60,7 +60,7 @@ SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"
 
 
 def libpq_options(conn_id: str, extra: str | None) -> dict[str, str]:
-    """Return the options in the extra of a connection, a JSON object.
+    """The options in the extra of a connection, a JSON object.
 
     Raises:
         ConfigError: the extra is no object, or has an option that libpq does not know or a value that is none: a
@@ -151,7 +151,7 @@ class Catalogue:
 
 
 def read_catalogue(connection: Connection) -> Catalogue:
-    """Return what the database has of our tables. This is one statement."""
+    """What the database has of our tables. This is one statement."""
     found = Catalogue()
     for about, table, name, kind, is_required, has_default in connection.execute(
         text(CATALOGUE[connection.dialect.name])
@@ -178,7 +178,7 @@ CACHE_KIB = 16_000
 
 
 def engine_of(url: URL, *, create: bool) -> Engine:
-    """Return an engine for an address. An SQLite file's missing folder is created, or the missing file is an error."""
+    """An engine for an address. An SQLite file's missing folder is created, or the missing file is an error."""
     if url.get_backend_name() != "sqlite":
         if url.get_driver_name() == "psycopg":
             require("postgres", url.render_as_string())  # its password is masked
@@ -307,7 +307,7 @@ def _definitions() -> dict[str, sa.Table]:
 
 @cache
 def _creation(name: str, dialect: type[Dialect]) -> tuple[Executable, ...]:
-    """Return the statements that make a table with its indexes. To compile them takes longer than to run them."""
+    """The statements that make a table with its indexes. To compile them takes longer than to run them."""
     defined = _definitions()[name]
     made: list[Any] = [CreateTable(defined), *map(CreateIndex, sorted(defined.indexes, key=lambda one: str(one.name)))]
     texts = [str(one.compile(dialect=dialect())).replace("%", "%%") for one in made]
@@ -523,7 +523,7 @@ def _time(value: Any) -> datetime | None:
 
 
 def _shown(address: str | URL) -> str:
-    """Return an address without its password, and without its options, which may have others."""
+    """An address without its password, and without its options, which may have others."""
     try:
         return make_url(address).set(query={}).render_as_string(hide_password=True)
     except ArgumentError:

@@ -456,7 +456,7 @@ def columns_of(number: int) -> dict[str, tuple[Column, ...]]:
 
 
 def version_of(present: Mapping[str, Collection[str]], marked: int = 0) -> int:
-    """Return the version of tables: the newest whose columns are all there, or the newer one that is marked."""
+    """The version of tables: the newest whose columns are all there, or the newer one that is marked."""
     found = 0
     for number in range(1, SCHEMA_VERSION + 1):
         wanted = columns_of(number)

@@ -155,7 +155,7 @@ class Warehouse(AbstractContextManager["Warehouse"]):
 
 
 def sqlite_address(file: str | Path) -> URL:
-    """Return the address of a SQLite file. In an address that is a text, `?`, `#` and `%` of a path would mean more."""
+    """The address of a SQLite file. In an address that is a text, `?`, `#` and `%` of a path would mean more."""
     from sqlalchemy.engine import URL
 
     return URL.create("sqlite", database=str(file))

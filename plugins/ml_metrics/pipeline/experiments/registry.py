@@ -73,7 +73,7 @@ def _host(name: str) -> str:
 
 
 def _checked(text: Any, path: Path, host: str) -> str:
-    """Return an encoded `user:password`. Anything else could break out of its header."""
+    """An encoded `user:password`. Anything else could break out of its header."""
     try:
         user, _, password = base64.b64decode(text, validate=True).partition(b":")
     except (TypeError, ValueError, binascii.Error):
