@@ -198,11 +198,8 @@ def airflow(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
         "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
         "AIRFLOW__ML_METRICS__LOCAL_IMAGE": str(PROJECT),
     }
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in environment.items():
-            patched.setenv(name, value)
-        with standalone(home, heartbeat=15) as running:
-            yield running
+    with standalone(home, heartbeat=15, **environment) as running:
+        yield running
 
 
 def test_recoveries_are_as_they_were_and_a_killed_worker_repeats_and_forgets_nothing(

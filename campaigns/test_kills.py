@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from airflow_home import PROJECT, Home
-from campaigns import services
 from campaigns.pace import settings
 from local_kube.kubeconfig import read_address
 from ml_metrics.store.run_folder import RunFolder
@@ -53,13 +52,10 @@ def airflow(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     shutil.copy(PROJECT / "dags" / "ml_tests.py", dags)
     content = {"name": TRIGGERER, "image": "local/image:1", "owner": "a-new-user", "timeout": "2m", "command": COMMAND}
     (dags / "deferring.py").write_text(DEFERRING.format(content=content))
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in settings(short=SHORT).items():
-            patched.setenv(name, value)
-        patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
-        patched.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "False")  # which `make up` sets to True
-        with standalone(home, heartbeat=15 if SHORT else 30) as running:
-            yield running
+    variables = settings(short=SHORT) | {"AIRFLOW__CORE__DAGS_FOLDER": str(dags)}
+    # `make up` sets it to True
+    with standalone(home, 15 if SHORT else 30, AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE="False", **variables) as running:
+        yield running
 
 
 def test_a_worker_that_is_killed(airflow: Standalone, home: Home) -> None:
@@ -87,7 +83,7 @@ def test_a_local_cluster_that_is_killed(airflow: Standalone, home: Home) -> None
 def test_a_triggerer_that_is_killed(airflow: Standalone, home: Home) -> None:
     def kill(run: str) -> bool:
         waits = airflow.is_watched(TRIGGERER, run)
-        services.kill(airflow, "triggerer")
+        airflow.kill_service("triggerer")
         return waits
 
     play(airflow, home, TRIGGERER, kill, waits="deferred")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_home import Home
-from campaigns.fleet.many_at_once import settings_of_postgres
+from campaigns.processes import settings_of_postgres
 from servers.postgres import start_postgres
 from standalone_airflow import standalone
 
@@ -45,17 +45,17 @@ def database() -> Iterator[str]:
     server.stop()
 
 
-def test_all_of_them_run_at_once(home: Home, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_them_run_at_once(home: Home, database: str) -> None:
     place = home.shared
     tests = [f"pod-{number}" for number in range(PODS)]
     for test in tests:
         home.add_test(test, command=["python3", "-c", MEET, str(place)], timeout="1h")
-    for name, value in settings_of_postgres(database).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM", str(PODS))
-    # a pod that runs holds a slot: the test counts pods that run at once under LocalExecutor
-    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "False")
-    with standalone(home, heartbeat=600) as airflow:
+    variables = settings_of_postgres(database) | {
+        "AIRFLOW__CORE__PARALLELISM": str(PODS),
+        # a pod that runs holds a slot: the test counts pods that run at once under LocalExecutor
+        "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "False",
+    }
+    with standalone(home, heartbeat=600, **variables) as airflow:
         airflow.unpause(tests[-1])
         runs = {test: airflow.trigger(test) for test in tests}
         assert {test: airflow.wait_until_ended(test, run, LONGEST) for test, run in runs.items()} == dict.fromkeys(

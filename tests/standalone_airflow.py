@@ -97,6 +97,10 @@ class Standalone:
         state: str = self.run(dag, run)["state"]
         return state
 
+    def runs(self, dag: str) -> dict[str, dict[str, Any]]:
+        found = self._request("GET", f"/api/v2/dags/{dag}/dagRuns?limit=1000")["dag_runs"]
+        return {one["dag_run_id"]: one for one in found}
+
     def run(self, dag: str, run: str) -> dict[str, Any]:
         found: dict[str, Any] = self._request("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}")
         return found
@@ -129,6 +133,23 @@ class Standalone:
     def mark(self, dag: str, run: str, task: str, state: str) -> None:
         """Mark a task, as a person does in the UI."""
         self._request("PATCH", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/{task}", {"new_state": state})
+
+    def processes_of(self, service: str) -> list[psutil.Process]:
+        """Return the process of a service of `make up`; none while it is being started again."""
+        found = []
+        for one in psutil.Process(self.process.pid).children():
+            with suppress(psutil.Error):
+                if f"airflow {service}" in " ".join(one.cmdline()):  # empty of one that was killed
+                    found.append(one)
+        return found
+
+    def kill_service(self, service: str) -> None:
+        """kill -9 a service with all that it has started, and wait until `make up` has started another."""
+        (process,) = self.processes_of(service)
+        for one in (*process.children(recursive=True), process):
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        wait_until(lambda: any(one.pid != process.pid for one in self.processes_of(service)), f"another {service} runs")
 
     def listens_on(self) -> dict[str, str]:
         """Return each address on which a process of this Airflow listens, with the command of that process."""
@@ -168,13 +189,14 @@ def api_server(home: Home) -> Iterator[Standalone]:
 
 @contextmanager
 def standalone(
-    home: Home, heartbeat: int = 30, program: Sequence[str] = ("deploy/standalone.py",)
+    home: Home, heartbeat: int = 30, program: Sequence[str] = ("deploy/standalone.py",), **variables: str
 ) -> Iterator[Standalone]:
     """Start Airflow, and stop all its processes afterwards. A task without a heartbeat for so many seconds is lost."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {
         **home.environment,
+        **variables,
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",

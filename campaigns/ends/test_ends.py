@@ -16,7 +16,6 @@ from random import Random
 import pytest
 
 from airflow_home import Home
-from campaigns import services
 from campaigns.ends.ends import End, end_of, table
 from campaigns.ends.faults import Case, Own, Shared, take_away_the_server
 from campaigns.pace import settings
@@ -52,15 +51,14 @@ def airflow(home: Home) -> Iterator[Standalone]:
     for case in chain(*planned()):
         case.add_to(home)
     extra = {"kube_config_path": home.local_cluster().ensure_running(), "namespace": "default"}
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in settings(short=SHORT).items():
-            patched.setenv(name, value)
-        patched.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
-        patched.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
-        patched.setenv("AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION", "False")
-        patched.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps({"conn_type": "kubernetes", "extra": extra}))
-        with standalone(home) as running:
-            yield running
+    variables = settings(short=SHORT) | {
+        "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
+        "AIRFLOW__ML_METRICS__CLUSTER": "kubernetes",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps({"conn_type": "kubernetes", "extra": extra}),
+    }
+    with standalone(home, **variables) as running:
+        yield running
 
 
 def test_every_end_is_truthful(airflow: Standalone, home: Home) -> None:
@@ -90,7 +88,7 @@ def play(airflow: Standalone, home: Home, cases: list[Case]) -> list[End]:
         case.befall(home, chance)
     time.sleep(chance.uniform(0, 3))
     if shared is Shared.TRIGGERER:
-        services.kill(airflow, "triggerer")
+        airflow.kill_service("triggerer")
     elif shared is not Shared.NOTHING:
         seconds = 5.0 if SHORT else chance.uniform(5, 60)
         print(f"\nseed {SEED}: round {number}: {shared} for {seconds:.0f} s", flush=True)

@@ -54,10 +54,8 @@ def airflow(home: Home) -> Iterator[Standalone]:
     home.add_test("waiting", command=["sh", "-c", WAITING.format(shared=shared)], hosts=HOSTS, timeout="20m")
     breaking = BREAKING.format(shared=shared, hosts=HOSTS)
     home.add_test("breaking", command=["python3", "-c", breaking], hosts=HOSTS, timeout="20m")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
-        with standalone(home) as running:
-            yield running
+    with standalone(home, AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE="True") as running:
+        yield running
 
 
 def slots(airflow: Standalone) -> tuple[int, int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
@@ -13,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_home import BIN, PROJECT, Home
-from campaigns.fleet.many_at_once import settings_of_postgres
 from campaigns.messages.mail_servers import Ledger, MailServer, smtp_connection
+from campaigns.processes import settings_of_postgres
 from servers.ports import free_port
 from servers.postgres import PostgresServer
+from servers.redis import RedisServer
 from standalone_airflow import Standalone, is_up, stop, token_of, wait_until
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ def deployed(executor: Executor, folder: Path, parallelism: int | None) -> Itera
             more |= settings_of_postgres(database)
             more["AIRFLOW_CONN_ML_METRICS_WAREHOUSE"] = warehouse.replace("postgresql+psycopg:", "postgres:")
         if executor is Executor.CELERY:
-            redis, broker = _redis(folder)
-            stack.callback(_end, redis)
-            names[redis.pid] = DATABASES[1]
+            redis = RedisServer()
+            stack.callback(redis.stop)
+            names[redis.process.pid] = DATABASES[1]
             more |= {
                 "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
-                "AIRFLOW__CELERY__BROKER_URL": broker,
+                "AIRFLOW__CELERY__BROKER_URL": redis.url,
                 "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{database}",
                 "AIRFLOW__CELERY__WORKER_CONCURRENCY": str(parallelism),
                 "AIRFLOW__CELERY__EXTRA_CELERY_CONFIG": '{"imports": ["ml_metrics.airflow.celery_imports"]}',
@@ -140,20 +140,3 @@ def _started(command: list[str], environment: dict[str, str], log: Path) -> subp
     program = [str(BIN / command[0]) if command[0] == "airflow" else command[0], *command[1:]]
     with log.open("wb") as file:
         return subprocess.Popen(program, env=environment, stdout=file, stderr=file, cwd=PROJECT, start_new_session=True)
-
-
-def _redis(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
-    program = shutil.which("redis-server")
-    if program is None:
-        raise FileNotFoundError("redis is not installed: apt-get install redis-server")
-    port = free_port()
-    process = subprocess.Popen(
-        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
-        stdout=subprocess.DEVNULL,
-    )
-    return process, f"redis://127.0.0.1:{port}/0"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    process.wait(timeout=30)

@@ -10,11 +10,9 @@ run folders are in the bucket, and settings come from the Secret that `deploy/ku
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
-import secrets
 import shutil
 import subprocess
 import sys
@@ -35,6 +33,7 @@ from campaigns.kubernetes.access import namespace_for_workloads
 from campaigns.kubernetes.cluster import IMAGE
 from campaigns.machines.deployment import Api
 from campaigns.messages.mail_servers import Ledger, MailServer, smtp_connection
+from campaigns.processes import settings_of_processes
 from missing import missing
 from ml_metrics.core.model import Run
 from ml_metrics.store.run_folder import RunFolder
@@ -155,7 +154,10 @@ def airflow_in_pods(folder: Path, access: Access, tests: Mapping[str, Mapping[st
         root, url = f"gs://{BUCKET}/{uuid4()}", f"http://127.0.0.1:{free_port()}"
         settings = {
             **gcs.environment,
-            **airflow_settings(url, database, redis.url),
+            **settings_of_processes(url, database, redis.url),
+            "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
+            "AIRFLOW__CORE__EXECUTOR": "KubernetesExecutor,CeleryExecutor",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(HEARTBEAT_SECONDS),
             **product_settings(folder, root, warehouse),
             "AIRFLOW__ML_METRICS__NAMESPACE": workloads,
             "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp_connection(mail.port)),
@@ -221,31 +223,6 @@ def on_this_machine(folder: Path) -> dict[str, str]:
     own = {name: os.environ[name] for name in KEPT if name in os.environ}
     path = f"{BIN}:{os.environ['PATH']}"
     return {**own, "PATH": path, "PYTHONWARNINGS": "", "AIRFLOW_HOME": str(folder / "airflow")}
-
-
-def airflow_settings(url: str, database: str, broker: str) -> dict[str, str]:
-    key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-    return {
-        "AIRFLOW__API__BASE_URL": url,
-        "AIRFLOW__API__HOST": "127.0.0.1",
-        "AIRFLOW__API__PORT": str(urlsplit(url).port),
-        "AIRFLOW__API__SECRET_KEY": key,
-        "AIRFLOW__API_AUTH__JWT_SECRET": key,
-        "AIRFLOW__CELERY__BROKER_URL": broker,
-        "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{database}",
-        "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
-        "AIRFLOW__CORE__EXECUTOR": "KubernetesExecutor,CeleryExecutor",
-        "AIRFLOW__CORE__FERNET_KEY": key,
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database,
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_POOL_SIZE": "3",
-        "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
-        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(HEARTBEAT_SECONDS),
-        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-    }
 
 
 def product_settings(folder: Path, root: str, warehouse: str) -> dict[str, str]:

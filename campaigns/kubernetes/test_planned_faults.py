@@ -21,7 +21,6 @@ import pytest
 import yaml
 
 from airflow_home import PROJECT, Home
-from campaigns import services
 from campaigns.kubernetes.access import access, documented_role
 from campaigns.kubernetes.cluster import Cluster, has_indexed_jobs, version
 from campaigns.kubernetes.recorder import Requests
@@ -167,34 +166,29 @@ def test_no_fault_is_doubled_or_forgotten_whatever_is_killed(
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
     }
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in environment.items():
-            patched.setenv(name, value)
-        with standalone(cluster.home, heartbeat=30) as airflow:
-            for first in range(0, RUNS, AT_ONCE):
-                together = [*list(plans)[first : first + AT_ONCE], beside]
-                runs = {test: airflow.trigger(test) for test in together if not airflow.wait_until_parsed(test)}
-                victim = chance.choice(together[:-1])
-                wait_until(
-                    lambda test=victim: begun(cluster, test)[:1] not in ([], ["planned"]), f"a fault of {victim}"
-                )
-                time.sleep(chance.uniform(0, 2))
-                airflow.kill_now(victim, runs[victim], "run_workload")
-                waiting = chance.choice(together[:-1])
-                wait_until(
-                    lambda test=waiting, runs=runs: (
-                        airflow.tasks(test, runs[test])["run_workload"]["state"] in {"deferred", "success", "failed"}
-                    ),
-                    f"{waiting} has deferred",
-                    600,
-                )
-                services.kill(airflow, "triggerer")
-                for test, run in runs.items():
-                    state = airflow.wait_until_ended(test, run, 900)
-                    restarts = sum(one not in LASTING for one in plans.get(test, ()))
-                    wrong = wrong_in(cluster, test, restarts) if test != beside else wrong_beside(cluster)
-                    refused = "disk_full(2s)" in plans.get(test, ()) and version(cluster) < FIRST_WITH_BOUNDED_MEMORY
-                    if state != ("failed" if refused else "success") or wrong:
-                        bad[test] = [state, *wrong]
-                    print(f"seed {SEED}: {test} {plans.get(test, '')}: {bad.get(test, 'right')}", flush=True)
+    with standalone(cluster.home, heartbeat=30, **environment) as airflow:
+        for first in range(0, RUNS, AT_ONCE):
+            together = [*list(plans)[first : first + AT_ONCE], beside]
+            runs = {test: airflow.trigger(test) for test in together if not airflow.wait_until_parsed(test)}
+            victim = chance.choice(together[:-1])
+            wait_until(lambda test=victim: begun(cluster, test)[:1] not in ([], ["planned"]), f"a fault of {victim}")
+            time.sleep(chance.uniform(0, 2))
+            airflow.kill_now(victim, runs[victim], "run_workload")
+            waiting = chance.choice(together[:-1])
+            wait_until(
+                lambda test=waiting, runs=runs: (
+                    airflow.tasks(test, runs[test])["run_workload"]["state"] in {"deferred", "success", "failed"}
+                ),
+                f"{waiting} has deferred",
+                600,
+            )
+            airflow.kill_service("triggerer")
+            for test, run in runs.items():
+                state = airflow.wait_until_ended(test, run, 900)
+                restarts = sum(one not in LASTING for one in plans.get(test, ()))
+                wrong = wrong_in(cluster, test, restarts) if test != beside else wrong_beside(cluster)
+                refused = "disk_full(2s)" in plans.get(test, ()) and version(cluster) < FIRST_WITH_BOUNDED_MEMORY
+                if state != ("failed" if refused else "success") or wrong:
+                    bad[test] = [state, *wrong]
+                print(f"seed {SEED}: {test} {plans.get(test, '')}: {bad.get(test, 'right')}", flush=True)
     assert bad == {}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import secrets
 import shutil
 import subprocess
 import sys
@@ -25,6 +23,7 @@ from airflow_home import BIN, PROJECT, Home
 from campaigns.machines.machine import Machine, prepare, wait_for_end
 from campaigns.machines.services import Services
 from campaigns.messages.mail_servers import smtp_connection
+from campaigns.processes import settings_of_processes
 from ml_metrics.core.settings import Settings
 from servers.bigquery import LOCATION
 from servers.gcs import BUCKET
@@ -107,7 +106,6 @@ class Deployment:
     concurrency: int = 4
     name: str = "nightly"
     port: int = field(default_factory=free_port)
-    key: str = field(default_factory=lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
     machines: dict[str, Machine] = field(default_factory=dict)
     root: str = field(default_factory=lambda: f"gs://{BUCKET}/{uuid4()}")
     _ending: threading.Event = field(default_factory=threading.Event)
@@ -216,32 +214,18 @@ class Deployment:
             **self.cloud(),
             **self.services.warehouse.environment(),
             **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections.items()},
+            **settings_of_processes(self.url, self.address, self.services.redis.url),
             "COMPOSER_ENVIRONMENT": self.name,
             "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__FERNET_KEY": self.key,
             "AIRFLOW__CORE__PARALLELISM": "16",
-            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self.address,
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": self.address,
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_POOL_SIZE": "3",
-            "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
-            "AIRFLOW__CELERY__BROKER_URL": self.services.redis.url,
-            "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{self.address}",
             "AIRFLOW__CELERY__EXTRA_CELERY_CONFIG": '{"imports": ["ml_metrics.airflow.celery_imports"]}',
             "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": str(self.layout.visibility_seconds),
-            "AIRFLOW__API__HOST": "127.0.0.1",
-            "AIRFLOW__API__PORT": str(self.port),
-            "AIRFLOW__API__BASE_URL": self.url,
-            "AIRFLOW__API__SECRET_KEY": self.key,
-            "AIRFLOW__API_AUTH__JWT_SECRET": self.key,
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "300",
             "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
             "AIRFLOW__LOGGING__REMOTE_LOGGING": "True",
             "AIRFLOW__LOGGING__REMOTE_BASE_LOG_FOLDER": f"{self.root}/logs",
             "AIRFLOW__LOGGING__REMOTE_LOG_CONN_ID": "google_cloud_default",
             "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": str(self.layout.deferrable),
-            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             **_faster(),
         }
 
@@ -249,7 +233,6 @@ class Deployment:
 def _faster() -> dict[str, str]:
     """Return Airflow's own delays on the clock of the campaign, none below what its components need to breathe."""
     return {
-        "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(max(15, int(300 / SPEED))),
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_DETECTION_INTERVAL": "5",
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": str(max(10, int(120 / SPEED))),

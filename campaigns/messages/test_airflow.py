@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from airflow_home import PROJECT, Home
-from campaigns import services
 from campaigns.messages.mail_servers import Ledger, MailServer, Mode, smtp_connection
 from campaigns.messages.outcome import Decided, count, table
 from ml_metrics.core.model import JobStatus, Run, Workload
@@ -90,7 +89,7 @@ def test_a_silent_mail_server_and_kills_lose_nothing(airflow: Standalone, home: 
         if number % 3 == 0:
             kill_gate_soon(airflow, run, chance.uniform(0.0, 3.0), kills)
         if number == RUNS // 2:
-            services.kill(airflow, "scheduler")
+            airflow.kill_service("scheduler")
             kills.append((time.time(), "scheduler"))
     time.sleep(max(0.0, began + SILENT_SECONDS - time.time()))
     mail.mode, ended = Mode.WELL, time.time()

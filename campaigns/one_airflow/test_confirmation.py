@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -42,15 +41,10 @@ def add_tests(home: Home) -> None:
         )
 
 
-def runs(airflow: Standalone, dag: str) -> set[str]:
-    found: dict[str, Any] = airflow.client.get(f"/api/v2/dags/{dag}/dagRuns").raise_for_status().json()
-    return {one["dag_run_id"] for one in found["dag_runs"]}
-
-
 def wait_for_both(airflow: Standalone, dag: str) -> list[str]:
     """Wait until a run and the run that confirms it have ended, and return their states."""
     first = airflow.wait_until_ended(dag, RUN)
-    wait_until(lambda: RERUN in runs(airflow, dag), f"{dag} runs again")
+    wait_until(lambda: RERUN in airflow.runs(dag), f"{dag} runs again")
     return [first, airflow.wait_until_ended(dag, RERUN)]
 
 
@@ -91,7 +85,7 @@ def test_a_run_that_fails_once_and_a_regression(airflow: Standalone, home: Home)
     airflow.clear(REGRESSED, RERUN, "judge_run")
     airflow.wait_until_ended(REGRESSED, RERUN)
     assert airflow.tasks(FLAKY, RUN)["confirm_run"]["state"] == "skipped"
-    assert runs(airflow, FLAKY) == {RUN, RERUN}
-    assert runs(airflow, REGRESSED) == {RUN, RERUN}
+    assert set(airflow.runs(FLAKY)) == {RUN, RERUN}
+    assert set(airflow.runs(REGRESSED)) == {RUN, RERUN}
     assert home.mails(FLAKY) == []
     assert home.mails(REGRESSED) == [mail]

@@ -89,11 +89,6 @@ def answer(home: Home, airflow: Standalone, run: str, act: Act, *, user: str = "
     return httpx.patch(address, json=body, headers=headers, timeout=60).status_code
 
 
-def runs_of(airflow: Standalone, dag: str) -> list[str]:
-    found = airflow.client.get(f"/api/v2/dags/{dag}/dagRuns").raise_for_status().json()["dag_runs"]
-    return [one["dag_run_id"] for one in found]
-
-
 def test_a_person_accepts_a_new_level(airflow: Standalone, home: Home) -> None:
     airflow.trigger(ACCEPTED, run=FIRST)
     run = question(airflow, ACCEPTED)
@@ -128,7 +123,7 @@ def test_a_person_measures_again_and_then_decides(airflow: Standalone, home: Hom
     # an answer at once: Airflow 3.3.2 takes the task for lost if it wakes before the scheduler knows that it waits
     assert answer(home, airflow, first, Act.RERUN) == 200
     assert airflow.wait_until_ended(DECIDE, first) == "success"
-    again = next(one for one in runs_of(airflow, AGAINST) if one.startswith(AGAIN))
+    again = next(one for one in airflow.runs(AGAINST) if one.startswith(AGAIN))
     assert airflow.wait_until_ended(AGAINST, again) == "failed"
     assert airflow.run(AGAINST, again)["note"].startswith("uma decided to measure again")
     second = question(airflow, AGAINST, 1)

@@ -98,8 +98,7 @@ def test_a_comparison_that_is_killed_goes_on(airflow: Standalone, home: Home, mo
     assert (found["verdict"], found["runs"]) == ("worse", MADE + 1)
     assert airflow.tasks(COMPARE, RUN)["run_trials"]["state"] == "success"
     assert "**1 worse**" in comment_of(airflow, RUN)
-    made = airflow.client.get("/api/v2/dags/compared/dagRuns").raise_for_status().json()["dag_runs"]
-    assert [one["dag_run_id"] for one in made] == [trial], "the run was started once"
+    assert list(airflow.runs("compared")) == [trial], "the run was started once"
     with home.warehouse() as warehouse:
         assert warehouse.runs.newest("compared") == [], "no trial is a baseline"
         assert [run.trial for run in warehouse.runs.newest("compared", trials=True)]

@@ -92,21 +92,17 @@ def test_a_gate_that_was_killed_still_sends_its_mail_once(airflow: Standalone, h
 
 
 def test_a_regression_whose_tasks_are_killed_starts_one_run_and_sends_one_mail(airflow: Standalone, home: Home) -> None:
-    def runs() -> set[str]:
-        found = airflow.client.get(f"/api/v2/dags/{REGRESSED}/dagRuns").raise_for_status().json()
-        return {one["dag_run_id"] for one in found["dag_runs"]}
-
     airflow.unpause(REGRESSED)
     first = airflow.trigger(REGRESSED, {}, "by_hand")
     second = f"confirm__{first}__1"
     kill_next(home, REGRESSED, first, "confirm_run")
     kill_next(home, REGRESSED, first, "assert_success", times=2)
-    wait_until(lambda: second in runs(), "the run is confirmed")
+    wait_until(lambda: second in airflow.runs(REGRESSED), "the run is confirmed")
     kill_next(home, REGRESSED, second, "assert_success")
     assert [airflow.wait_until_ended(REGRESSED, run) for run in (first, second)] == ["failed", "failed"]
     wait_until(lambda: bool(home.mails(REGRESSED)), "the next try of the gate has sent the mail")
     assert len(home.mails(REGRESSED)) == 1
-    assert runs() == {first, second}
+    assert set(airflow.runs(REGRESSED)) == {first, second}
 
 
 def test_a_worker_that_is_stopped_leaves_the_pods_to_the_next_one(airflow: Standalone, home: Home) -> None:

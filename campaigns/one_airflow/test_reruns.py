@@ -6,7 +6,6 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -56,16 +55,11 @@ def night(test: str, number: int, value: float) -> RunRecord:
     return run_record(Run(test, test, f"scheduled__{number}__{value}", "local"), workload, metrics, (), {}, **names)
 
 
-def runs(airflow: Standalone, dag: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, Any] = airflow.client.get(f"/api/v2/dags/{dag}/dagRuns").raise_for_status().json()
-    return {one["dag_run_id"]: one for one in found["dag_runs"]}
-
-
 def wait_for(airflow: Standalone, dag: str, *names: str) -> list[str]:
     """Wait until each of these runs has begun and ended, and return their states."""
     ended = []
     for name in names:
-        wait_until(lambda name=name: name in runs(airflow, dag), f"{name} of {dag} begins")
+        wait_until(lambda name=name: name in airflow.runs(dag), f"{name} of {dag} begins")
         ended.append(airflow.wait_until_ended(dag, name))
     return ended
 
@@ -86,9 +80,9 @@ def test_three_runs_of_a_night_decide(airflow: Standalone, home: Home) -> None:
     assert slower.result() == ["success", "success", "failed"]
     assert once.result() == ["success", "success"]
     assert {task: one["state"] for task, one in airflow.tasks(SLOWER, SECOND).items()}["confirm_run"] == "skipped"
-    assert set(runs(airflow, SLOWER)) == {RUN, FIRST, SECOND}, "a rerun is not run again"
-    assert set(runs(airflow, ONCE)) == {RUN, FIRST}, "a good rerun ends the night"
-    assert runs(airflow, SLOWER)[FIRST]["conf"] == {"trial": "no"}
+    assert set(airflow.runs(SLOWER)) == {RUN, FIRST, SECOND}, "a rerun is not run again"
+    assert set(airflow.runs(ONCE)) == {RUN, FIRST}, "a good rerun ends the night"
+    assert airflow.runs(SLOWER)[FIRST]["conf"] == {"trial": "no"}
     wait_until(lambda: bool(home.mails(SLOWER)), "the mail about the loss is sent")
     (mail,) = home.mails(SLOWER)
     text = mail.read_text().replace("=\n", "")
@@ -101,4 +95,4 @@ def test_three_runs_of_a_night_decide(airflow: Standalone, home: Home) -> None:
 
     airflow.clear(SLOWER, RUN, "judge_run")
     airflow.wait_until_ended(SLOWER, RUN)
-    assert set(runs(airflow, SLOWER)) == {RUN, FIRST, SECOND}, "a cleared task starts no run twice"
+    assert set(airflow.runs(SLOWER)) == {RUN, FIRST, SECOND}, "a cleared task starts no run twice"

@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from airflow_home import PROJECT, Home
-from campaigns.services import processes_of
 from missing import missing
 from servers.ports import free_port
 from standalone_airflow import Standalone
@@ -98,7 +97,7 @@ def test_a_second_airflow_of_the_same_home_is_refused(airflow: Standalone, home:
 
 
 def test_a_dag_processor_that_ended_is_started_again_and_finds_new_files(airflow: Standalone, home: Home) -> None:
-    processes_of(airflow, "dag-processor")[0].terminate()
+    airflow.processes_of("dag-processor")[0].terminate()
     home.add_test("came-later", command=["true"])
     airflow.wait_until_parsed("came-later")
 

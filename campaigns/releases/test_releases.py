@@ -18,7 +18,6 @@ import pytest
 from airflow_home import PROJECT, Home
 from campaigns.releases import killed_processes
 from campaigns.releases.killed_processes import RELEASE
-from campaigns.services import kill
 from ml_metrics import green_tests
 from standalone_airflow import Standalone, standalone, wait_until
 
@@ -65,14 +64,15 @@ def airflow(home: Home, points: Path, tmp_path_factory: pytest.TempPathFactory) 
     (dags / "release.py").write_text(block.replace("resnet-v5e", A).replace("bert-v5e", B))
     for test in (A, B):
         write_test(home, test, GATES_KILLED)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
+    variables = {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         # seconds until a scheduler looks for tasks of one that died: the default is 300
-        patched.setenv("AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL", "15")
-        with standalone(home, heartbeat=10) as running:
-            for dag in (A, B, RELEASE, "release"):
-                running.unpause(dag)
-            yield running
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
+    }
+    with standalone(home, heartbeat=10, **variables) as running:
+        for dag in (A, B, RELEASE, "release"):
+            running.unpause(dag)
+        yield running
 
 
 def write_test(home: Home, test: str, digest: str, *, passes: bool = True) -> None:
@@ -104,7 +104,7 @@ def test_each_green_digest_is_released_once_whatever_is_killed(airflow: Standalo
         write_test(home, test, SCHEDULER_KILLED)
     runs = {test: airflow.trigger(test) for test in (A, B)}
     wait_until(lambda: (B, SCHEDULER_KILLED) in emitted(airflow), "B has passed on the second digest")
-    kill(airflow, "scheduler")
+    airflow.kill_service("scheduler")
     assert {airflow.wait_until_ended(test, run) for test, run in runs.items()} == {"success"}
     write_test(home, A, ONE_RED)
     write_test(home, B, ONE_RED, passes=False)
@@ -132,18 +132,12 @@ def events(airflow: Standalone) -> list[dict[str, Any]]:
 
 def releases(airflow: Standalone) -> list[str]:
     """Return the runs of the DAG that publishes."""
-    return [run["dag_run_id"] for run in dag_runs(airflow, "release")]
+    return list(airflow.runs("release"))
 
 
 def has_looked_at_all(airflow: Standalone) -> bool:
     """Return whether ended runs of the release DAG were started by all events."""
     path = f"/api/v2/dags/{RELEASE}/dagRuns"
-    ended = [run["dag_run_id"] for run in dag_runs(airflow, RELEASE) if run["state"] == "success"]
+    ended = [name for name, run in airflow.runs(RELEASE).items() if run["state"] == "success"]
     found = [airflow.client.get(f"{path}/{run}/upstreamAssetEvents").raise_for_status().json() for run in ended]
     return {event["id"] for event in events(airflow)} <= {event["id"] for one in found for event in one["asset_events"]}
-
-
-def dag_runs(airflow: Standalone, dag: str) -> list[dict[str, Any]]:
-    found = airflow.client.get(f"/api/v2/dags/{dag}/dagRuns", params={"limit": 1000}).raise_for_status().json()
-    runs: list[dict[str, Any]] = found["dag_runs"]
-    return runs

@@ -67,13 +67,14 @@ def warehouse(request: pytest.FixtureRequest, home: Home, monkeypatch: pytest.Mo
 @contextmanager
 def release(home: Home, tree: Path) -> Iterator[Standalone]:
     """Start Airflow with the code of a tree."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PYTHONPATH", f"{tree}/plugins:{tree}/packages/local-kube/src:{os.environ['PYTHONPATH']}")
-        patched.setenv("AIRFLOW__CORE__PLUGINS_FOLDER", f"{tree}/plugins")
-        with standalone(home, heartbeat=10, program=(f"{tree}/deploy/standalone.py",)) as running:
-            for dag in (DEFERRED, HELD, BAD):
-                running.unpause(dag)
-            yield running
+    variables = {
+        "PYTHONPATH": f"{tree}/plugins:{tree}/packages/local-kube/src:{os.environ['PYTHONPATH']}",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": f"{tree}/plugins",
+    }
+    with standalone(home, 10, (f"{tree}/deploy/standalone.py",), **variables) as running:
+        for dag in (DEFERRED, HELD, BAD):
+            running.unpause(dag)
+        yield running
 
 
 def definition(home: Home, name: str, bound: float) -> dict[str, object]:

@@ -107,10 +107,8 @@ def night(path: Path) -> Iterator[tuple[Standalone, Home]]:
     home = Home.make(path)
     try:
         home.add_test(INNOCENT, **innocent())
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL", "5")
-            with standalone(home) as airflow:
-                airflow.unpause(INNOCENT)
-                yield airflow, home
+        with standalone(home, AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL="5") as airflow:
+            airflow.unpause(INNOCENT)
+            yield airflow, home
     finally:
         home.stop()
