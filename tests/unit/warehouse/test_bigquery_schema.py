@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from google.cloud import bigquery
 
-from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse import TABLES, open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY
 from servers.bigquery import IN_THE_US
 from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
@@ -17,21 +16,6 @@ from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:
     from servers.bigquery import BigQueryServer
-
-
-def test_tables_are_partitioned_clustered_and_described(bigquery_server: BigQueryServer) -> None:
-    address, client = bigquery_server.new_dataset(), bigquery_server.client()
-    with open_warehouse(address, client=client, options=IN_THE_US) as warehouse:
-        warehouse.ensure_schema()
-    dataset = address.removeprefix("bigquery://").replace("/", ".")
-    for table in TABLES:
-        made = client.get_table(f"{dataset}.{table.name}")
-        partition = made.time_partitioning and (made.time_partitioning.field, made.time_partitioning.type_)
-        assert partition == (("timestamp", "MONTH") if table.partition else None)
-        assert (made.clustering_fields or []) == list(table.cluster)
-        assert all(field.description for field in made.schema)
-        assert made.description == table.about
-    client.close()
 
 
 @pytest.mark.parametrize(("published", "kind"), [(7, "INTEGER"), ("7", "STRING")])
@@ -64,23 +48,4 @@ def test_an_older_dataset_is_extended_in_place(
         published_times = {run.uuid: run.msg_publish_time for run in warehouse.runs.newest(TEST)}
         assert published_times[job.uuid] == type(published)(8), "what is loaded becomes what the column is"
         assert published_times["older"] == published
-    client.close()
-
-
-def test_a_column_of_another_type_is_an_error_and_nothing_is_written(bigquery_server: BigQueryServer) -> None:
-    address, client = bigquery_server.new_dataset(), bigquery_server.client()
-    dataset = address.removeprefix("bigquery://").replace("/", ".")
-    client.create_dataset(dataset)
-    schema = [
-        bigquery.SchemaField(column.name, "STRING" if column.name == "metric_value" else str(column.kind))
-        for column in METRIC_HISTORY.columns
-    ]
-    client.create_table(bigquery.Table(f"{dataset}.metric_history", schema=schema))
-    with (
-        open_warehouse(address, client=client, options=IN_THE_US) as warehouse,
-        pytest.raises(WarehouseError) as caught,
-    ):
-        warehouse.load(record(0))
-    assert "metric_history, column metric_value: is of type STRING and should be FLOAT" in str(caught.value)
-    assert [table.table_id for table in client.list_tables(dataset)] == ["metric_history"]
     client.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from dataclasses import replace
 from datetime import timedelta
@@ -116,27 +115,6 @@ def test_a_later_attempt_replaces_the_curves_of_the_earlier_one(warehouse: Wareh
     assert curves_of(warehouse, [key], [CURVE.tag, OTHER.tag]) == {(key, CURVE.tag): later}
 
 
-def test_a_run_with_an_invalid_curve_is_not_written(warehouse: Warehouse) -> None:
-    good = with_curves(0, CURVE)
-    warehouse.load(good)
-    bad = with_curves(0, OTHER)
-    with pytest.raises(WarehouseError):
-        warehouse.load(replace(bad, curves={OTHER.tag: (None, None)}))
-    assert curves_of(warehouse, [good.key], [CURVE.tag]) == {(good.key, CURVE.tag): CURVE}
-
-
-def test_a_warehouse_from_before_curves_is_extended(tmp_path: Path) -> None:
-    address = f"sqlite:///{tmp_path}/warehouse.db"
-    with open_warehouse(address) as warehouse:
-        warehouse.load(record(0))
-    with sqlite3.connect(tmp_path / "warehouse.db") as before:
-        before.execute("DROP TABLE curve_history")
-    with open_warehouse(address, create=False) as warehouse:
-        assert curves_of(warehouse, [run_of(0).key], [CURVE.tag]) == {}
-        warehouse.load(with_curves(1, CURVE))
-        assert len(warehouse.runs.newest(TEST)) == 2
-
-
 def test_a_damaged_curve_is_an_error_with_its_run(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/warehouse.db"
     with open_warehouse(address) as warehouse:
@@ -146,24 +124,3 @@ def test_a_damaged_curve_is_an_error_with_its_run(tmp_path: Path) -> None:
                 other.execute("UPDATE curve_history SET curve = ?", [text])
             with pytest.raises(WarehouseError, match=f"run {run_of(0).key}: curve_history: the curve of 'train/loss'"):
                 curves_of(warehouse, [run_of(0).key], [CURVE.tag])
-
-
-@pytest.mark.parametrize(
-    ("found", "stored"),
-    [(Verdict("train/loss_curve", Outcome.FAIL, 17.5, None, ""), 17.5),
-     (Verdict("train/loss_curve", Outcome.NON_FINITE, None, None, ""), None)],
-)  # fmt: skip
-def test_the_value_of_a_curve_is_that_of_its_verdict(found: Verdict, stored: float | None) -> None:
-    for collected in (0.0, math.nan):
-        metric = Metric("train/loss_curve", collected, "train/loss", "curve")
-        (row,) = run_record(
-            run_of(0),
-            workload(0),
-            [metric],
-            [found],
-            {},
-            test_type=None,
-            accelerator=None,
-            framework_version=None,
-        ).metrics
-        assert row.value == stored

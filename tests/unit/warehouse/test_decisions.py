@@ -48,16 +48,6 @@ def test_a_reloaded_run_keeps_its_acceptance(warehouse: Warehouse) -> None:
     assert len(warehouse.acceptances.of_test(TEST)) == 1
 
 
-def test_the_newest_quarantine_applies(warehouse: Warehouse) -> None:
-    warehouse.quarantines.set(TEST, until=MONDAY + WEEK, reason="a bad disk", by="vera", at=MONDAY)
-    assert warehouse.quarantines.newest()[TEST].holds(MONDAY + timedelta(days=6))
-    assert not warehouse.quarantines.newest()[TEST].holds(MONDAY + WEEK)
-    later = MONDAY + timedelta(days=1)
-    warehouse.quarantines.set(TEST, until=later, reason="a new disk", by="bob", at=later)
-    assert not warehouse.quarantines.newest()[TEST].holds(later)
-    assert warehouse.quarantines.newest()[TEST].by == "bob"
-
-
 def test_the_levels_of_a_test_are_in_the_order_of_their_runs(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day, {"a": float(day), "b": 9.0}) for day in range(3)])
     warehouse.load(record(3, {"a": 3.0}, trial=("image",)))

@@ -117,14 +117,6 @@ def test_the_history_of_a_test_that_never_ran_is_empty(warehouse: Warehouse) -> 
     assert warehouse.metrics.history(needs()) == []
 
 
-def test_a_point_with_a_wrong_clock_is_still_history(warehouse: Warehouse) -> None:
-    run = record(0)
-    far = replace(run.metrics[0], written_at=MONDAY)
-    warehouse.load(replace(run, metrics=(far,)))
-    warehouse.load_all([record(day) for day in range(1, 4)])
-    assert days(warehouse.metrics.history(needs(window=4))) == [0, 1, 2, 3]
-
-
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(RUNS, st.integers(0, 4), st.integers(1, 3))
 def test_the_history_has_every_row_that_is_needed(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,24 +106,6 @@ def test_each_further_problem_of_one_run_is_recorded(warehouse: Warehouse) -> No
     assert incident.opened_at == NOON
 
 
-@pytest.mark.parametrize("late", [1, 2])
-def test_a_message_recorded_after_the_recovery_opens_nothing(warehouse: Warehouse, late: int) -> None:
-    report, recovery = Decided(late, frozenset("a")), Decided(3, frozenset())
-    Decided(0, frozenset("b")).record(warehouse)
-    recovery.record(warehouse)
-    report.record(warehouse)
-    assert warehouse.incidents.find_open(TEST) is None
-
-
-def test_a_recovery_recorded_late_leaves_a_newer_failure_open(warehouse: Warehouse) -> None:
-    Decided(0, frozenset("a")).record(warehouse)
-    Decided(2, frozenset("b")).record(warehouse)
-    Decided(1, frozenset()).record(warehouse)
-    incident = warehouse.incidents.find_open(TEST)
-    assert incident is not None
-    assert "b" in incident.reported
-
-
 def test_a_decision_is_later_than_the_last_one_of_its_test_also_if_the_clock_was_ahead(warehouse: Warehouse) -> None:
     assert warehouse.incidents.moment(TEST) <= datetime.now(UTC)
     ahead = datetime.now(UTC) + timedelta(hours=1)
@@ -132,17 +113,3 @@ def test_a_decision_is_later_than_the_last_one_of_its_test_also_if_the_clock_was
     assert warehouse.incidents.moment(TEST) == ahead + timedelta(microseconds=1)
     assert warehouse.incidents.close(TEST, "run 2", at=warehouse.incidents.moment(TEST))
     assert warehouse.incidents.find_open(TEST) is None
-
-
-def test_open_incidents_of_a_cause(warehouse: Warehouse) -> None:
-    for number, test in enumerate(("a", "b", "c", "d")):
-        at, cause = NOON + timedelta(minutes=number), "a node was lost: n1" if test != "d" else "a node was lost: n2"
-        warehouse.incidents.report(test, test, fingerprint="x", reasons=["x"], at=at, cause=cause)
-    warehouse.incidents.close("b", "later")
-    found = warehouse.incidents.of_cause("a node was lost: n1")
-    assert [(one.test, one.caused_at) for one in found] == [("c", NOON + timedelta(minutes=2)), ("a", NOON)]
-    assert warehouse.incidents.tests_of_cause("a node was lost: n1", NOON) == {"a", "b", "c"}
-    assert warehouse.incidents.opened_since(NOON + timedelta(minutes=2)) == {
-        "c": NOON + timedelta(minutes=2),
-        "d": NOON + timedelta(minutes=3),
-    }

@@ -35,10 +35,6 @@ NIGHTLY = KnownTest(
 WEEKLY = KnownTest("weekly", problems={"dag:paused": "It is."}, ignored=("dag:paused",))
 
 
-def test_nothing_is_known_at_first(warehouse: Warehouse) -> None:
-    assert warehouse.known_tests.read() == KnownState()
-
-
 def test_the_known_tests_are_replaced_as_a_whole(warehouse: Warehouse) -> None:
     assert warehouse.known_tests.replace({"nightly": NIGHTLY, "weekly": WEEKLY}, 0)
     assert warehouse.known_tests.read() == KnownState(1, {"nightly": NIGHTLY, "weekly": WEEKLY})

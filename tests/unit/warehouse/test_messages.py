@@ -49,15 +49,6 @@ def test_a_message_is_added_once_with_all_its_fields(warehouse: Warehouse) -> No
     assert warehouse.messages.since(NOON + timedelta(seconds=1)) == []
 
 
-def test_a_new_message_is_left_to_the_process_that_decided_it(warehouse: Warehouse) -> None:
-    warehouse.messages.add(DECIDED)
-    moment = warehouse.messages.moment()
-    assert warehouse.messages.due(moment) == []
-    assert len(warehouse.messages.due(moment + HOLD_OFF)) == 1
-    # written with a clock that was far ahead
-    assert len(warehouse.messages.due(moment - LATEST_ATTEMPT)) == 1
-
-
 def test_only_one_sender_takes_a_message_and_records_its_end(warehouse: Warehouse) -> None:
     stored, now = added(warehouse)
     assert warehouse.messages.take(stored, "a", now)
@@ -86,13 +77,6 @@ def test_the_lease_of_a_vanished_sender_is_ended_before_another_takes_the_messag
     assert warehouse.messages.due(late) == []
     (free,) = warehouse.messages.due(late + HOLD_OFF)
     assert warehouse.messages.take(free, "b", late + HOLD_OFF)
-
-
-def test_a_lease_that_was_written_with_a_wrong_clock_ends_too(warehouse: Warehouse) -> None:
-    stored, now = added(warehouse)
-    warehouse.messages.take(stored, "a", now + timedelta(days=1))
-    (taken,) = warehouse.messages.due(now)
-    assert warehouse.messages.revoke(taken, now)
 
 
 def test_held_messages_wait_until_they_are_in_a_digest(warehouse: Warehouse) -> None:

@@ -203,18 +203,6 @@ def test_a_run_that_was_loaded_again_meanwhile_stays(opener: Opener, monkeypatch
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_a_pass_ends_in_time(opener: Opener) -> None:
-    warehouse = opener()
-    warehouse.load_all(list(map(whole, DAYS)))
-    late: list[bool] = []
-    passes = OldRows(warehouse.database, BEFORE).remove(lambda: bool(late))
-    assert next(passes) == 2
-    late.append(True)
-    assert list(passes) == []
-    check_kept(warehouse, named(40, 80, 94, 96, 120, 121))
-
-
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_pass_that_is_late_leaves_incidents_and_messages_to_the_next(opener: Opener) -> None:
     warehouse = opener()
     warehouse.load_all([whole(day) for day in (0, 20, 40, 80)])

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ml_metrics.core.model import Bounds, CurveBand, JobStatus, Metric, Outcome, Severity, TagCurve, Verdict, Workload
 from ml_metrics.warehouse import RunRecord, run_record, with_verdicts
 from ml_metrics.warehouse.record import LEFT_OUT
+from ml_metrics.warehouse.tables import RUN_TABLES
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict
 
 if TYPE_CHECKING:
@@ -129,6 +134,10 @@ def judged(name: str, outcome: Outcome, **more: Any) -> Verdict:
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
+        ([], "skipped"),
+        ([judged("a", Outcome.PASS), judged("b", Outcome.FAIL)], "fail"),
+        ([judged("a", Outcome.MISSING)], "fail"),
+        ([judged("a", Outcome.NON_FINITE)], "fail"),
         ([judged("a", Outcome.PASS, implausible=True)], "warn"),
         ([judged("a", Outcome.PASS), judged("b", Outcome.MISSING, severity=Severity.WARN)], "warn"),
         ([judged("a", Outcome.FAIL, severity=Severity.WARN), judged("b", Outcome.FAIL)], "fail"),
@@ -290,3 +299,27 @@ def test_curves_are_stored_by_tag_with_their_envelopes() -> None:
     assert (loss["tag"], loss["timestamp"], loss["deployment"], loss["test_name"]) == ("loss", MONDAY, "local", TEST)
     assert loss["curve"] == '{"steps":[1,2],"values":[0.5,0.25],"better":"lower"}'
     assert json.loads(loss["band"]) == band.document()
+
+
+@given(st.floats(allow_infinity=True, allow_nan=True))
+def test_a_point_has_its_own_time_or_that_of_its_run(wall_time: float) -> None:
+    (row,) = rows_of(metrics=[metric("m", 1.0, wall_time=wall_time)]).metrics
+    assert row.written_at is not None
+    assert abs(row.written_at - MONDAY) <= 10 * DAY
+
+
+@given(st.lists(st.text(), unique=True), st.floats())
+def test_every_row_has_exactly_the_columns_of_its_table(names: list[str], value: float) -> None:
+    rows = record(0, dict.fromkeys(names, value), metadata=dict.fromkeys(names, "x")).rows()
+    for table in RUN_TABLES:
+        assert all(tuple(row) == table.names for row in rows[table.name])
+
+
+def test_importing_the_package_imports_no_database() -> None:
+    code = "import sys, ml_metrics.warehouse; print({'sqlalchemy', 'google.cloud.bigquery'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_a_clock_that_was_set_back_gives_no_negative_duration() -> None:
+    back = Workload(JobStatus.SUCCESS, started_at=MONDAY, ended_at=MONDAY - 60 * MINUTE)
+    assert rows_of(back).job.job_duration_sec == 0

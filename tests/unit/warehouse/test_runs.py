@@ -39,14 +39,6 @@ def test_a_run_is_stored_whatever_its_clock_said(warehouse: Warehouse) -> None:
     assert [one.value for one in warehouse.metrics.of_run(run_of(0).key)] == [0.9]
 
 
-def test_tests_have_their_newest_run(warehouse: Warehouse) -> None:
-    warehouse.load_all([record(0), record(1, status=JobStatus.TIMEOUT), record(0, test="a-test")])
-    first, second = warehouse.runs.tests()
-    assert (first.newest.test, first.newest.verdict) == ("a-test", "skipped")
-    assert (second.newest.test, second.newest.job_status) == (TEST, "timeout")
-    assert second.owner == "vision-team"
-
-
 def test_the_runs_of_all_tests_in_a_time_span(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day, outcomes=GOOD) for day in (-1, 0, 3, 7)])
     warehouse.load(record(2, test="other", status=JobStatus.TIMEOUT))
