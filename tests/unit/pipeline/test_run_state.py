@@ -106,13 +106,6 @@ def test_step_times_of_the_goodput_log_count_before_those_of_points_but_not_befo
     assert RunState(folder).collected == Collected((*of_points, tag))
 
 
-def test_a_run_without_a_mark_is_regular(folder: RunFolder) -> None:
-    write_identity(folder)
-    assert (RunState(folder).trial, RunState(folder).started_by) == ((), "")
-    folder.write("run", {"trial": ["image", "size"], "started_by": "alice"})
-    assert (RunState(folder).trial, RunState(folder).started_by) == (("image", "size"), "alice")
-
-
 def test_what_is_strict_raises_for_a_document_that_somebody_replaced(folder: RunFolder) -> None:
     write_identity(folder)
     state = RunState(folder)

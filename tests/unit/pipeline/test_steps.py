@@ -71,15 +71,6 @@ def test_only_a_broken_condition_that_fails_runs_is_a_reason(severity: str, reas
     assert list(gate.problems) == ["out_of_bounds:loss"], "a warning is in messages, too"
 
 
-def test_a_gate_passes_a_run_whose_tasks_workload_and_verdicts_passed(tmp_path: Path) -> None:
-    folder = RunFolder(str(tmp_path / "run"))
-    measured_run(folder, loss=0.3)
-    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
-        steps.judge(definition(), RUN, RunState(folder), warehouse)
-    assert steps.decide(RunState(folder), {"measure_goodput": "skipped"}).reasons == ()
-    assert steps.decide(RunState(folder), {"load_history": "failed"}).reasons == ("Task `load_history` is failed",)
-
-
 def test_a_run_with_a_failed_task_says_so_where_it_is_recorded(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path / "run"))
     measured_run(folder, loss=0.3)
@@ -132,20 +123,6 @@ def test_which_tasks_fail_a_run(workload: JobStatus, task: str, state: str, fail
     assert ("job_status:failure/ExitCode:3" in gate.problems) == (workload is JobStatus.FAILURE)
 
 
-def test_the_severity_of_a_broken_verdict_decides_whether_it_fails_the_run(tmp_path: Path) -> None:
-    folder = RunFolder(str(tmp_path / "run"))
-    measured_run(folder, loss=0.7)
-    for severity, reasons in (("warn", 0), ("fail", 1)):
-        conditions = {"loss": {**CONDITIONS["loss"], "severity": severity}}
-        test = definition().model_copy(
-            update={"regression_test_config": RegressionTestConfig(metric_success_conditions=conditions)}
-        )
-        with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
-            steps.judge(test, RUN, RunState(folder), warehouse)
-        gate = steps.decide(RunState(folder), {})
-        assert (len(gate.reasons), list(gate.problems)) == (reasons, ["out_of_bounds:loss"])
-
-
 def test_a_run_without_any_condition_is_recorded(tmp_path: Path) -> None:
     folder, plain = RunFolder(str(tmp_path / "run")), TestDefinition(name="t", image="i", command=("c",))
     measured_run(folder, loss=0.7)
@@ -155,29 +132,6 @@ def test_a_run_without_any_condition_is_recorded(tmp_path: Path) -> None:
         folder.write_workload(Workload(JobStatus.FAILURE, ended_at=datetime.now(UTC)))
         steps.judge(plain, RUN, RunState(folder), warehouse)
         assert steps.load(plain, RUN, RunState(folder), warehouse).job.verdict == "fail"
-
-
-def test_a_run_without_verdicts_fails(tmp_path: Path) -> None:
-    gate = steps.decide(RunState(RunFolder(str(tmp_path))), {})
-    assert gate.reasons == (
-        "the workload ended with missed: NotStarted",
-        "there are no verdicts: the run was not judged",
-    )
-    assert gate.problems == {"job_status:missed/NotStarted": gate.reasons[0]}
-
-
-def test_the_quarantine_of_a_test_file_is_recorded_once_and_lifted_with_it(tmp_path: Path) -> None:
-    now = datetime.now(UTC)
-    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
-        for _ in range(2):
-            steps._record_quarantine(definition(FLAKY), warehouse)
-        row = warehouse.quarantines.newest()["t"]
-        assert (row.reason, row.by) == ("flaky", steps.TEST_FILE)
-        assert row.until.date() == TODAY + timedelta(days=3), "the last day is in quarantine to its end"
-        steps._record_quarantine(definition(FLAKY), warehouse)
-        assert warehouse.quarantines.newest()["t"].at == row.at, "recorded once"
-        steps._record_quarantine(definition(), warehouse)
-        assert not warehouse.quarantines.newest()["t"].holds(now + timedelta(seconds=5))
 
 
 @pytest.mark.parametrize("until", ["9999-12-31", "9999-01-01", "9998-12-31", "0001-01-01"])

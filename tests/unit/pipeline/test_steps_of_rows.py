@@ -147,6 +147,8 @@ def test_a_quarantine_that_changes_in_its_file_is_recorded_again(
         test = definition().model_copy(update={"quarantine": wanted})
         steps.load(test, RUN, RunState(folder), warehouse)
         row = warehouse.quarantines.newest()["t"]
+        steps.load(test, RUN, RunState(folder), warehouse)
+        assert warehouse.quarantines.newest()["t"] == row, "recorded once"
         assert (row.reason, row.by, row.until.date()) == (
             wanted.reason,
             steps.TEST_FILE,

@@ -40,13 +40,6 @@ def test_a_trial_is_recorded_with_what_was_changed_and_by_whom(tmp_path: Path) -
         assert warehouse.runs.metadata(RUN.key) == {"param.size": "20"}, "addresses are no attribute of a run"
 
 
-def test_the_folder_of_an_older_version_holds_a_regular_run(tmp_path: Path) -> None:
-    with open_warehouse(f"sqlite:///{tmp_path}/w.db", deployment=RUN.deployment) as warehouse:
-        record = steps.load(TEST, RUN, state_of(tmp_path / "run", 0.3, None), warehouse)
-        assert (record.job.trial, record.job.started_by) == (None, None)
-        assert warehouse.runs.newest("t") == [record.job]
-
-
 def test_a_trial_sets_no_quarantine(tmp_path: Path) -> None:
     test = TEST.model_copy(update={"quarantine": FLAKY})
     with open_warehouse(f"sqlite:///{tmp_path}/w.db", deployment=RUN.deployment) as warehouse:
