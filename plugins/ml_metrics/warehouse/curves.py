@@ -28,34 +28,20 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-OF_RUNS = f"""
-SELECT uuid, tag, curve
-FROM curve_history
-WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND tag IN :tags AND test_name IN :tests
-  AND timestamp >= :since
-"""
+_RUNS = "uuid IN :runs AND {} IN :tags AND test_name IN :tests AND timestamp >= :since"
+_RUN = "uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until"
+_POINTS = "uuid, curve, x_name, x_unit, unit, better, x, y, samples, spread, mark"
 
-OF_RUN = f"""
-SELECT uuid, tag, curve, band
-FROM curve_history
-WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
-ORDER BY tag
-"""
+OF_RUNS = f"SELECT uuid, tag, curve FROM curve_history WHERE {OF_DEPLOYMENT} AND {_RUNS.format('tag')}"
+
+OF_RUN = f"SELECT uuid, tag, curve, band FROM curve_history WHERE {OF_DEPLOYMENT} AND {_RUN} ORDER BY tag"
 
 
-SWEEPS_OF_RUNS = f"""
-SELECT uuid, curve, x_name, x_unit, unit, better, x, y, samples, spread, mark
-FROM curve_points
-WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND curve IN :tags AND test_name IN :tests AND timestamp >= :since
-ORDER BY uuid, curve, place
-"""
+SWEEPS_OF_RUNS = (
+    f"SELECT {_POINTS} FROM curve_points WHERE {OF_DEPLOYMENT} AND {_RUNS.format('curve')} ORDER BY uuid, curve, place"
+)
 
-SWEEPS_OF_RUN = f"""
-SELECT uuid, curve, x_name, x_unit, unit, better, x, y, samples, spread, mark
-FROM curve_points
-WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
-ORDER BY curve, place
-"""
+SWEEPS_OF_RUN = f"SELECT {_POINTS} FROM curve_points WHERE {OF_DEPLOYMENT} AND {_RUN} ORDER BY curve, place"
 
 VALUES = f"""
 SELECT test_name, metric_name, metric_value, verdict, unit

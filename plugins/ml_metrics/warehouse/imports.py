@@ -20,7 +20,7 @@ from ml_metrics.core.model import JobStatus, Run, StoredMetric, Workload
 from ml_metrics.core.values import as_utc, finite
 from ml_metrics.warehouse.database import OF_DEPLOYMENT
 from ml_metrics.warehouse.record import DAY, JobRow, RunRecord, run_record
-from ml_metrics.warehouse.runs import JOB_COLUMNS
+from ml_metrics.warehouse.runs import IN_SPAN, JOB_COLUMNS, select
 from ml_metrics.warehouse.warehouse import open_store
 
 if TYPE_CHECKING:
@@ -55,11 +55,9 @@ ORDER BY test_name, timestamp, uuid
 """
 
 
-JOBS = f"""
-SELECT {JOB_COLUMNS} FROM job_history
-WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name = :test AND timestamp >= :since AND timestamp < :until
-ORDER BY timestamp, uuid
-"""
+JOBS = select(
+    JOB_COLUMNS, f"uuid IN :runs AND test_name = :test AND {IN_SPAN}", "ORDER BY timestamp, uuid", trials=True
+)
 
 METADATA = """
 SELECT uuid, metadata_key, metadata_value FROM metadata_history

@@ -141,10 +141,16 @@ METRIC_AT_PLACE = f"""{OF_DEPLOYMENT} AND uuid = :run AND test_name = :test
   AND timestamp >= :scan_from AND timestamp < :scan_to"""
 """Selects the rows of one run whose place is known: BigQuery reads one or two partitions."""
 
-AT_PLACE = f"""{of_deployment("job")} AND job.uuid = :run AND job.test_name = :test
+
+def joined(*both: str, more: str = "") -> str:
+    """Selects runs of a time span with their metrics by conditions on the columns of both, and by `more`."""
+    conditions = [f"{table}.{one}" for one in both for table in ("job", "metric")]
+    return f"""{of_deployment("job")} AND {" AND ".join(conditions)}
   AND job.timestamp >= :since AND job.timestamp < :until
-  AND metric.uuid = :run AND metric.test_name = :test
-  AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to"""
+  AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to{f" AND {more}" if more else ""}"""
+
+
+AT_PLACE = joined("uuid = :run", "test_name = :test")
 
 PAGE_OF_RUN = f"""{METRICS}
 WHERE {AT_PLACE}
@@ -154,14 +160,9 @@ LIMIT :limit OFFSET :skipped
 """
 """Broken metrics first, then those with a condition: they are on the first page of a run that has many others."""
 
-COUNT_OF_RUN = f"""
-SELECT COUNT(*) AS metrics FROM metric_history
-WHERE {METRIC_AT_PLACE}
-"""
+COUNT_OF_RUN = f"SELECT COUNT(*) AS metrics FROM metric_history WHERE {METRIC_AT_PLACE}"
 
-NAMED_OF_RUN = f"""{METRICS}
-WHERE {AT_PLACE} AND metric.metric_name IN :metrics
-"""
+NAMED_OF_RUN = f"{METRICS} WHERE {AT_PLACE} AND metric.metric_name IN :metrics"
 
 ONLY_IN = f"""
 SELECT metric_name FROM metric_history
@@ -176,9 +177,7 @@ LIMIT :limit
 """
 
 OF_TEST = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.test_name = :test AND job.timestamp >= :since AND job.timestamp < :until
-  AND metric.test_name = :test AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
-  AND metric.metric_name IN :metrics
+WHERE {joined("test_name = :test", more="metric.metric_name IN :metrics")}
 ORDER BY metric.metric_name
 LIMIT :limit
 """
@@ -211,10 +210,7 @@ LIMIT :limit
 """All names of the newest run, and those of earlier runs as far as they are read. A missing value is not zero."""
 
 OF_TESTS = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until
-  AND metric.test_name IN :tests AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
-  AND metric.metric_name IN :metrics
-  AND job.trial IS NULL
+WHERE {joined("test_name IN :tests", more="metric.metric_name IN :metrics AND job.trial IS NULL")}
 ORDER BY metric.metric_name, job.test_name, job.timestamp, job.uuid
 LIMIT :limit
 """
@@ -274,18 +270,10 @@ LIMIT :limit
 
 VALUES_WITH_TRIALS = VALUES.replace("  AND job.trial IS NULL\n", "")
 
-OF_RUNS = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.uuid IN :runs AND job.test_name = :test
-  AND job.timestamp >= :since AND job.timestamp < :until
-  AND metric.uuid IN :runs AND metric.test_name = :test
-  AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
-ORDER BY job.uuid, metric.metric_name
-"""
+OF_RUNS = f"{METRICS} WHERE {joined('uuid IN :runs', 'test_name = :test')} ORDER BY job.uuid, metric.metric_name"
 
 JUDGED = f"""{METRICS}
-WHERE {of_deployment("job")} AND job.uuid IN :runs AND job.timestamp >= :since AND job.timestamp < :until
-  AND metric.uuid IN :runs AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
-  AND metric.reference IS NOT NULL
+WHERE {joined("uuid IN :runs", more="metric.reference IS NOT NULL")}
 ORDER BY job.test_name, metric.metric_name
 """
 
@@ -302,10 +290,7 @@ FROM (
 GROUP BY owner
 """
 
-OF_RUN = f"""{METRICS}
-WHERE {AT_PLACE}
-ORDER BY metric.metric_name
-"""
+OF_RUN = f"{METRICS} WHERE {AT_PLACE} ORDER BY metric.metric_name"
 
 
 @dataclass(frozen=True, slots=True)

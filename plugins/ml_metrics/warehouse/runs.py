@@ -40,10 +40,20 @@ MAX_VALUE_LENGTH = 500
 RESULTS = ("cost.", "mfu.")
 """Metadata about how a result was computed, which does not explain a change."""
 
-COLUMNS = f"""
-SELECT uuid, image, accelerator, framework_version AS framework FROM job_history
-WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name IN :tests AND timestamp >= :since
-"""
+
+def select(columns: str, which: str, order: str = "", *, trials: bool = False) -> str:
+    """The query for the runs of a deployment; with `trials`, trials are among them."""
+    regular = "" if trials else " AND trial IS NULL"
+    return f"SELECT {columns} FROM job_history\nWHERE {OF_DEPLOYMENT} AND {which}{regular}\n{order}"
+
+
+IN_SPAN = "timestamp >= :since AND timestamp < :until"
+
+COLUMNS = select(
+    "uuid, image, accelerator, framework_version AS framework",
+    "uuid IN :runs AND test_name IN :tests AND timestamp >= :since",
+    trials=True,
+)
 
 METADATA = f"""
 SELECT uuid, metadata_key, SUBSTR(metadata_value, 1, {MAX_VALUE_LENGTH}) AS metadata_value
@@ -167,29 +177,21 @@ def nodes_of_runs(
     return found
 
 
-BETWEEN = f"""
-SELECT uuid, test_name, NULLIF(dag_id, test_name) AS dag_id, timestamp, job_status, verdict, failure_reason, goodput
-FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
-  AND trial IS NULL
-ORDER BY timestamp
-"""
-"""In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
-
-BETWEEN_OF_TESTS = BETWEEN.replace(
-    "  AND trial IS NULL\nORDER BY timestamp",
-    "  AND trial IS NULL AND test_name IN :tests\nORDER BY test_name, timestamp",
+_SUMMARY = (
+    "uuid, test_name, NULLIF(dag_id, test_name) AS dag_id, timestamp, job_status, verdict, failure_reason, goodput"
 )
 
-SUMS = f"""
-SELECT test_name AS test, COALESCE(dag_id, test_name) AS dag_id, COUNT(*) AS runs,
-  SUM(CASE WHEN {GOOD} THEN 1 ELSE 0 END) AS good,
-  COUNT(goodput) AS measured, COALESCE(SUM(goodput), 0.0) AS goodput
-FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
-  AND trial IS NULL
-GROUP BY test_name, COALESCE(dag_id, test_name)
-"""
+BETWEEN = select(_SUMMARY, IN_SPAN, "ORDER BY timestamp")
+"""In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
+
+BETWEEN_OF_TESTS = select(_SUMMARY, f"{IN_SPAN} AND test_name IN :tests", "ORDER BY test_name, timestamp")
+
+SUMS = select(
+    f"""test_name AS test, COALESCE(dag_id, test_name) AS dag_id, COUNT(*) AS runs, COUNT(goodput) AS measured,
+  COALESCE(SUM(goodput), 0.0) AS goodput, SUM(CASE WHEN {GOOD} THEN 1 ELSE 0 END) AS good""",
+    IN_SPAN,
+    "GROUP BY test_name, COALESCE(dag_id, test_name)",
+)
 
 MOST_NAMED = 1_000
 """The tests of one query: SQLite and PostgreSQL have a limit of parameters."""
@@ -249,56 +251,46 @@ def before_run(table: str = "") -> str:
 
 BEFORE_RUN = before_run()
 
-ROW = f"""
-SELECT {JOB_COLUMNS} FROM job_history
-WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
-"""
+ROW = select(JOB_COLUMNS, f"uuid = :run AND test_name = :test AND {IN_SPAN}", trials=True)
 """One run whose place is known: BigQuery reads one or two partitions."""
 
-PLACE = f"""
-SELECT uuid, test_name, timestamp FROM job_history
-WHERE {OF_DEPLOYMENT} AND uuid = :run AND timestamp >= :horizon
-"""
+_PLACE = "uuid, test_name, timestamp"
 
-PLACE_OF_LAST_PASSED = f"""
-SELECT uuid, test_name, timestamp FROM job_history
-WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN}
-  AND trial IS NULL
-  AND {GOOD}
-ORDER BY timestamp DESC, uuid DESC
-LIMIT 1
-"""
+PLACE = select(_PLACE, "uuid = :run AND timestamp >= :horizon", trials=True)
 
-PLACE_OF_DAG_RUN = f"""
-SELECT uuid, test_name, timestamp FROM job_history
-WHERE {OF_DEPLOYMENT} AND dag_id = :dag AND run_id = :run AND timestamp >= :horizon
-ORDER BY timestamp DESC, uuid
-LIMIT 1
-"""
+PLACE_OF_LAST_PASSED = select(
+    _PLACE,
+    f"test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN} AND {GOOD}",
+    "ORDER BY timestamp DESC, uuid DESC LIMIT 1",
+)
 
-OF_TEST = f"""
-SELECT {JOB_COLUMNS} FROM job_history
-WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :since AND {BEFORE_RUN}
-  AND trial IS NULL
-ORDER BY timestamp DESC, uuid DESC
-LIMIT :limit
-"""
+PLACE_OF_DAG_RUN = select(
+    _PLACE,
+    "dag_id = :dag AND run_id = :run AND timestamp >= :horizon",
+    "ORDER BY timestamp DESC, uuid LIMIT 1",
+    trials=True,
+)
 
-OF_TEST_WITH_TRIALS = OF_TEST.replace("  AND trial IS NULL\n", "")
+_OF_TEST = (
+    JOB_COLUMNS,
+    f"test_name = :test AND timestamp >= :since AND {BEFORE_RUN}",
+    "ORDER BY timestamp DESC, uuid DESC LIMIT :limit",
+)
 
-OLDEST_OF_TEST = f"""
-SELECT MIN(newest.timestamp) AS oldest
-FROM (
-  SELECT timestamp FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN}
-  AND trial IS NULL
-  ORDER BY timestamp DESC
-  LIMIT :limit
-) AS newest
-"""
-"""From when on the newest runs of a test are: a query of two small columns, before one of all."""
+OF_TEST = select(*_OF_TEST)
 
-OLDEST_WITH_TRIALS = OLDEST_OF_TEST.replace("  AND trial IS NULL\n", "")
+OF_TEST_WITH_TRIALS = select(*_OF_TEST, trials=True)
+
+
+def _oldest(*, trials: bool) -> str:
+    """From when on the newest runs of a test are: a query of two small columns, before one of all."""
+    which = f"test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN}"
+    newest = select("timestamp", which, "ORDER BY timestamp DESC LIMIT :limit", trials=trials)
+    return f"SELECT MIN(newest.timestamp) AS oldest FROM ({newest}) AS newest"
+
+
+OLDEST_OF_TEST = _oldest(trials=False)
+OLDEST_WITH_TRIALS = _oldest(trials=True)
 
 DEPLOYMENTS = """
 SELECT DISTINCT deployment FROM job_history
@@ -306,12 +298,12 @@ WHERE deployment IS NOT NULL AND timestamp >= :horizon
 ORDER BY deployment
 """
 
-TEST_OF_DAG = f"""
-SELECT test_name FROM job_history
-WHERE {OF_DEPLOYMENT} AND (dag_id = :dag OR test_name = :dag) AND timestamp >= :horizon
-ORDER BY timestamp DESC
-LIMIT 1
-"""
+TEST_OF_DAG = select(
+    "test_name",
+    "(dag_id = :dag OR test_name = :dag) AND timestamp >= :horizon",
+    "ORDER BY timestamp DESC LIMIT 1",
+    trials=True,
+)
 
 NEWEST = f"""
 SELECT test_name, uuid, COALESCE(dag_id, test_name) AS dag_id, timestamp
@@ -324,13 +316,12 @@ FROM (
 WHERE place = 1
 """
 
-TRIALS = f"""
-SELECT test_name, COUNT(*) AS trials
-FROM job_history
-WHERE {OF_DEPLOYMENT} AND trial IS NOT NULL AND timestamp >= :horizon
-GROUP BY test_name
-ORDER BY test_name
-"""
+TRIALS = select(
+    "test_name, COUNT(*) AS trials",
+    "trial IS NOT NULL AND timestamp >= :horizon",
+    "GROUP BY test_name ORDER BY test_name",
+    trials=True,
+)
 
 METADATA_OF_RUNS = f"""
 SELECT metadata_key, metadata_value FROM metadata_history
@@ -383,30 +374,21 @@ WITH RECURSIVE names AS (
 """The same, from the ends of an index: 30 times as fast with a year of nightly runs. BigQuery has no index."""
 
 
-TESTS_SINCE = f"""
-SELECT COUNT(DISTINCT test_name) AS tests FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
-"""
+TESTS_SINCE = select("COUNT(DISTINCT test_name) AS tests", "timestamp >= :since")
 
-RUNS_SINCE = f"""
-SELECT COUNT(*) AS runs FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
-"""
+RUNS_SINCE = select("COUNT(*) AS runs", "timestamp >= :since")
 
-LAST_SCHEDULED = f"""
-SELECT test_name, MAX(timestamp) AS last_run FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND {SCHEDULED}
-GROUP BY test_name
-"""
+LAST_SCHEDULED = select(
+    "test_name, MAX(timestamp) AS last_run", f"timestamp >= :since AND {SCHEDULED}", "GROUP BY test_name"
+)
 
 
-WEEK = f"""
-SELECT test_name, MIN(timestamp) AS first_run, MAX(timestamp) AS last_run,
-  SUM(CASE WHEN timestamp >= :since AND {SCHEDULED} THEN 1 ELSE 0 END) AS runs
-FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon AND trial IS NULL
-GROUP BY test_name
-"""
+WEEK = select(
+    f"""test_name, MIN(timestamp) AS first_run, MAX(timestamp) AS last_run,
+  SUM(CASE WHEN timestamp >= :since AND {SCHEDULED} THEN 1 ELSE 0 END) AS runs""",
+    "timestamp >= :horizon",
+    "GROUP BY test_name",
+)
 
 
 class ScheduledRuns(NamedTuple):
