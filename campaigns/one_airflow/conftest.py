@@ -9,7 +9,6 @@ import pytest
 
 from airflow_home import PROJECT, Home, make_ordinary_home
 from campaigns.one_airflow import (
-    test_confirmation,
     test_decisions,
     test_killed_comparisons,
     test_killed_tasks,
@@ -18,7 +17,7 @@ from campaigns.one_airflow import (
 )
 from standalone_airflow import KILLS, Standalone, standalone
 
-FILES = (test_confirmation, test_decisions, test_killed_comparisons, test_killed_tasks, test_reruns, test_standalone)
+FILES = (test_decisions, test_killed_comparisons, test_killed_tasks, test_reruns, test_standalone)
 
 home = pytest.fixture(scope="package")(make_ordinary_home)
 
