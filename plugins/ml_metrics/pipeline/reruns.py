@@ -7,7 +7,7 @@ is left of the budget, and a night that has begun is decided. A rerun that is go
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ def with_reruns(
     following = confirming_run(run.run_id, suspicious)
     if following is None:
         if origin:
-            _claims().give_back(replace(run, run_id=origin).key)
+            _give_back(f"{RERUNS - 1}-{replace(run, run_id=origin).key}")  # the second one
         return judgement
     key = replace(run, run_id=run_again(following.run_id)).key
     refused = _refused(test, run, state) or _over_budget(key, warehouse, rerun.at_most)
@@ -75,46 +75,32 @@ def _refused(test: TestDefinition, run: Run, state: RunState) -> str:
 
 
 def _over_budget(key: str, warehouse: Warehouse, percent: float) -> str:
-    runs = warehouse.runs.runs_since(datetime.now(UTC) - NIGHT)
-    allowed = max(RERUNS, math.floor(runs * percent / 100))
-    return "" if _claims().claim(key, allowed) else "the budget of reruns is spent"
+    """Claim both reruns of a run, if all of a day are at most as many as allowed. A claim stays what it is."""
+    claims, now = _claims(), datetime.now(UTC)
+    allowed = max(RERUNS, math.floor(warehouse.runs.runs_since(now - NIGHT) * percent / 100))
+    if any(name.endswith(f"-{key}") for name in claims.names()):
+        return ""
+    for number in range(RERUNS):
+        claims.write(f"{_second(now)}-{number}-{key}", {})
+    for name in claims.names():
+        if name < _second(now - NIGHT):
+            claims.remove(name)
+    if len(claims.names()) <= allowed:
+        return ""
+    _give_back(key)
+    return "the budget of reruns is spent"
 
 
-def _claims() -> _Claims:
-    settings = Settings.load()
-    return _Claims(Documents.of_deployment(settings.storage_root, CLAIMS, file_name(settings.deployment)))
+def _give_back(key: str) -> None:
+    for name in (claims := _claims()).names():
+        if name.endswith(f"-{key}"):
+            claims.remove(name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Claims:
+def _claims() -> Documents:
     """The reruns of a deployment in the last day, those included that may not be needed."""
-
-    documents: Documents
-
-    def claim(self, key: str, allowed: int) -> bool:
-        """Claim both reruns of a run, if all of a day are at most as many as allowed. A claim stays what it is."""
-        own = self._of(key)
-        if own:
-            return True
-        now = datetime.now(UTC)
-        for number in range(RERUNS):
-            self.documents.write(f"{_second(now)}-{number}-{key}", {})
-        for name in self.documents.names():
-            if name < _second(now - NIGHT):
-                self.documents.remove(name)
-        if len(self.documents.names()) <= allowed:
-            return True
-        for name in self._of(key):
-            self.documents.remove(name)
-        return False
-
-    def give_back(self, key: str) -> None:
-        """Give the second rerun of a run back."""
-        for name in self._of(f"{RERUNS - 1}-{key}"):
-            self.documents.remove(name)
-
-    def _of(self, key: str) -> list[str]:
-        return [name for name in self.documents.names() if name.endswith(f"-{key}")]
+    settings = Settings.load()
+    return Documents.of_deployment(settings.storage_root, CLAIMS, file_name(settings.deployment))
 
 
 def _second(moment: datetime) -> str:

@@ -51,7 +51,6 @@ LABELS = {
     "topology.kubernetes.io/zone": "zone",
 }
 """The attributes of a run by the labels of nodes that its test selects."""
-"""The label that holds the type of a node."""
 PASSING_STATES = frozenset({"success", "skipped"})
 """The task states that do not fail a run."""
 TASK_PROBLEM = "task:"

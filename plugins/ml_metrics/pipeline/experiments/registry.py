@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ml_metrics.core.deadline import Deadline
 
 
-VARIABLE, FILE = "DOCKER_CONFIG", "config.json"
 HUB_KEYS = {"index.docker.io": "docker.io", "registry-1.docker.io": "docker.io"}
 """Names under which the file knows Docker Hub."""
 MOST_BYTES = 1 << 20
@@ -36,7 +35,7 @@ MOST_BYTES = 1 << 20
 
 def login_of(host: str) -> str:
     """Empty if the registry is read anonymously. Raises ConfigError, without the secret, if the file cannot be used."""
-    path = Path(os.environ.get(VARIABLE) or Path.home() / ".docker", FILE)
+    path = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker", "config.json")
     content = _content(path)
     entries = content.get("auths")
     known = {_host(name): entry for name, entry in entries.items()} if isinstance(entries, dict) else {}
@@ -58,13 +57,18 @@ def _content(path: Path) -> dict[str, Any]:
         return {}
     except (MlMetricsError, OSError) as error:
         raise ConfigError(f"{path}: cannot be read: {type(error).__name__}") from None
-    try:
-        content = json.loads(data) if len(data) <= MOST_BYTES else None
-    except (ValueError, RecursionError):
-        content = None  # the reason would show a part of the file
-    if not isinstance(content, dict):
+    content = _object(data, MOST_BYTES)
+    if content is None:  # the reason would show a part of the file
         raise ConfigError(f"{path}: is not the JSON object that `docker login` writes")
     return content
+
+
+def _object(data: bytes, most: int) -> dict[str, Any] | None:
+    try:
+        content = json.loads(data) if len(data) <= most else None
+    except (ValueError, RecursionError):
+        content = None
+    return content if isinstance(content, dict) else None
 
 
 def _host(name: str) -> str:
@@ -191,15 +195,7 @@ class _Registry:
         headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
         with Client("the registry", self.deadline, headers).response("GET", address) as response:
             data = response.read(MOST_ANSWER_BYTES + 1)
-            content = _json(data) if response.status == HTTPStatus.OK else {}
+            content = _object(data, MOST_ANSWER_BYTES) if response.status == HTTPStatus.OK else {}
+            if content is None:
+                raise UndeliveredError("the answer of the registry is no JSON object")
             return response.status, headers_of(response), content
-
-
-def _json(data: bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(data) if len(data) <= MOST_ANSWER_BYTES else None
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise UndeliveredError("the answer of the registry is no JSON object")
-    return content
