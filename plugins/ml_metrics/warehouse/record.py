@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ml_metrics.core.model import CURVE_SUFFIX, SWEEP, JobStatus, Outcome, Severity, StoredMetric, Workload
@@ -192,14 +191,14 @@ METRIC_FIELDS = {
     "verdict": "outcome",
 }
 """The columns of `metric_history` that a `StoredMetric` has under another name."""
+METRIC_COLUMNS = [(name, METRIC_FIELDS.get(name, name)) for name in METRIC_HISTORY.names if name != "deployment"]
 
 
 def metric_columns(metric: StoredMetric) -> dict[str, Any]:
     """The columns of `metric_history` but the deployment, which is that of the run."""
-    names = (name for name in METRIC_HISTORY.names if name != "deployment")
-    row = {name: getattr(metric, METRIC_FIELDS.get(name, name)) for name in names}
-    row = {name: str(value) if isinstance(value, StrEnum) else value for name, value in row.items()}
-    return row | {"timestamp": metric.written_at or metric.timestamp}
+    row = {name: getattr(metric, field) for name, field in METRIC_COLUMNS}
+    texts = {name: row[name] and str(row[name]) for name in ("verdict", "severity")}  # of enumerations
+    return row | texts | {"timestamp": metric.written_at or metric.timestamp}
 
 
 def run_record(

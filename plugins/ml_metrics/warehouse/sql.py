@@ -482,9 +482,12 @@ class SqlStore:
         """SQLite has no type for times; texts in UTC compare like times."""
         if not self._is_sqlite:
             return dict(parameters)
-        times = {name: as_utc(value) for name, value in parameters.items() if isinstance(value, datetime)}
-        texts = {name: one.replace(tzinfo=None).isoformat(" ", "microseconds") for name, one in times.items()}
-        return {**parameters, **texts}
+        return {
+            name: as_utc(value).replace(tzinfo=None).isoformat(" ", "microseconds")
+            if isinstance(value, datetime)
+            else value
+            for name, value in parameters.items()
+        }
 
 
 def _with_lists(query: str, parameters: Mapping[str, Any]) -> TextClause:
