@@ -78,17 +78,7 @@ def _records(night: int) -> Iterator[Any]:
         metrics = [Metric(name, value, name, "final", wall_time=end.timestamp()) for name, value in values.items()]
         workload = Workload(JobStatus.SUCCESS, started_at=end - timedelta(hours=1), ended_at=end)
         run = Run(test, test, f"night-{night}", "local")
-        yield run_record(
-            run,
-            workload,
-            metrics,
-            (),
-            {},
-            owner=f"team-{number % 20}",
-            test_type="",
-            accelerator="",
-            framework_version="",
-        )
+        yield run_record(run, workload, metrics, (), {}, owner=f"team-{number % 20}")
 
 
 def _bills(warehouse: Warehouse) -> float:

@@ -85,9 +85,7 @@ def _load(warehouse: Warehouse, number: int) -> None:
     ended = _moment(number)
     workload = Workload(JobStatus.SUCCESS, started_at=ended - timedelta(minutes=5), ended_at=ended)
     warehouse.load(
-        run_record(
-            _run(number), workload, _metrics(number), [], {}, test_type="", accelerator="cpu", framework_version="tf"
-        )
+        run_record(_run(number), workload, _metrics(number), [], {}, accelerator="cpu", framework_version="tf")
     )
 
 

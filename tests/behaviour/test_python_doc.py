@@ -41,9 +41,7 @@ def test_the_last_example_prints_a_history(
     run = Run("tf-mnist-example-cpu", "tf-mnist-example-cpu", "manual__1", "local")
     judged = Verdict("total_wall_time", Outcome.PASS, 42.0, Bounds(upper=60.0), "less than 60")
     metric = Metric("total_wall_time", 42.0, "total_wall_time", "computed")
-    record = run_record(
-        run, Workload(JobStatus.SUCCESS), [metric], [judged], {}, test_type="", accelerator="cpu", framework_version=""
-    )
+    record = run_record(run, Workload(JobStatus.SUCCESS), [metric], [judged], {}, accelerator="cpu")
     with open_warehouse("sqlite:///warehouse.db") as warehouse:
         warehouse.load(record)
     exec(compile(BLOCKS[-1], "docs/python.md", "exec"), {})

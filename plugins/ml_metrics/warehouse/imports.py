@@ -83,17 +83,7 @@ def record_of(run: PastRun, test: str, source: str, deployment: str) -> RunRecor
     """A run of another program as a run of a test: without a verdict, which judging it gives it."""
     identity = Run(test, test, f"{RUN_ID}{source}__{run.key}", deployment)
     workload = Workload(run.status, started_at=run.started_at, ended_at=run.at)
-    record = run_record(
-        identity,
-        workload,
-        run.metrics,
-        (),
-        run.metadata,
-        test_type=None,
-        accelerator=None,
-        framework_version=None,
-        owner=run.owner or None,
-    )
+    record = run_record(identity, workload, run.metrics, (), run.metadata, owner=run.owner or None)
     return marked(replace(record, job=replace(record.job, verdict=None)), source)
 
 

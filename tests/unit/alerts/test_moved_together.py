@@ -48,8 +48,7 @@ class Fleet:
         done = Workload(JobStatus.SUCCESS, started_at=ended - timedelta(minutes=5), ended_at=ended)
         metrics = [Metric("step_time_p50", value, "step_time", "p50", unit="s", better="lower")]
         record = run_record(
-            run, done, metrics, [verdict], metadata, test_type="", accelerator="cpu", framework_version="",
-            owner="owner", loaded_at=ended,
+            run, done, metrics, [verdict], metadata, accelerator="cpu", owner="owner", loaded_at=ended
         )  # fmt: skip
         self.warehouse.load(record)
         folder = RunFolder.of(run, str(self.tests.root))

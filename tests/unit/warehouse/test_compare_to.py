@@ -55,9 +55,6 @@ def record(number: int, row: tuple[Any, ...]) -> RunRecord:
         [Metric(name, value, name, "final") for name in ("loss", "rate", "loss_curve")],
         verdicts,
         {"param.epochs": epochs},
-        test_type="",
-        accelerator="",
-        framework_version="",
         curves={"loss": TagCurve("loss", (1, 2, 3), (3.0, 2.0, 1.0))},
     )
 

@@ -53,17 +53,7 @@ def test_curves_are_read_back_as_they_were_loaded(warehouse: Warehouse) -> None:
 def test_a_run_has_its_curves_with_the_envelopes_that_they_were_judged_by(warehouse: Warehouse) -> None:
     band = CurveBand((0, 10), (8.5, -1e308), (10.5, 1e308))
     verdict = Verdict("train/loss_curve", Outcome.FAIL, 4.0, None, "", band=band)
-    run = run_record(
-        run_of(0),
-        workload(0),
-        [],
-        [verdict],
-        {},
-        test_type=None,
-        accelerator=None,
-        framework_version=None,
-        curves={curve.tag: curve for curve in (CURVE, OTHER)},
-    )
+    run = run_record(run_of(0), workload(0), [], [verdict], {}, curves={curve.tag: curve for curve in (CURVE, OTHER)})
     warehouse.load(run)
     assert warehouse.curves.of_run(run.job.place) == [(OTHER, None), (CURVE, band)]
     assert warehouse.curves.of_run(record(1).job.place) == []

@@ -94,14 +94,7 @@ def test_the_longest_names_are_stored(warehouse: Warehouse) -> None:
 def test_times_are_stored_in_utc_and_naive_times_are_utc(warehouse: Warehouse, ended: datetime) -> None:
     run = Run("test", "dag", "run", "local")
     loaded = run_record(
-        run,
-        Workload(record(0).job.job_status, started_at=ended, ended_at=ended),
-        [],
-        [],
-        {},
-        test_type=None,
-        accelerator="cpu",
-        framework_version=None,
+        run, Workload(record(0).job.job_status, started_at=ended, ended_at=ended), [], [], {}, accelerator="cpu"
     )
     warehouse.load(loaded)
     (row,) = warehouse.runs.newest("test")
@@ -112,16 +105,7 @@ def test_times_are_stored_in_utc_and_naive_times_are_utc(warehouse: Warehouse, e
 def test_microseconds_are_stored(warehouse: Warehouse) -> None:
     moment = MONDAY.replace(microsecond=123456)
     run = Run("test", "dag", "run", "local")
-    loaded = run_record(
-        run,
-        workload(),
-        [metric("m", 1.0, wall_time=moment.timestamp(), step=2**62)],
-        [],
-        {},
-        test_type="",
-        accelerator="",
-        framework_version="",
-    )
+    loaded = run_record(run, workload(), [metric("m", 1.0, wall_time=moment.timestamp(), step=2**62)], [], {})
     warehouse.load(loaded)
     (row,) = warehouse.metrics.of_run(run.key)
     assert (row.written_at, row.step) == (moment, 2**62)

@@ -55,7 +55,6 @@ def record(deployment: str, number: int) -> RunRecord:
         [Metric("loss", number + 0.5, "loss", "final")],
         [Verdict("loss", outcome, number + 0.5, None, "rule")],
         {f"key of {deployment}": "value"},
-        test_type="",
         accelerator="cpu",
         framework_version=deployment,
         owner="me",

@@ -40,9 +40,6 @@ def run_with(names: Collection[str], number: int = 0) -> RunRecord:
         [metric(name, float(place)) for place, name in enumerate(names)],
         [verdict(name, Outcome.PASS, 1.0) for name in names],
         {name: str(place) for place, name in enumerate(names)},
-        test_type="",
-        accelerator="",
-        framework_version="",
         curves={name: replace(CURVE, tag=name) for name in names},
     )
 
@@ -75,8 +72,7 @@ def test_runs_have_ids_of_any_length(warehouse: Warehouse) -> None:
     letters = "".join(chr(0x4E00 + number) for number in range(9_000))
     made = run_record(
         Run(f"test {letters}", f"dag {letters}\x00", f"run \ud800{letters}", "local"), workload(),
-        [metric(letters, 1.0)], [], {letters: letters}, test_type="\x00", accelerator="\ud800", framework_version="",
-    )  # fmt: skip
+        [metric(letters, 1.0)], [], {letters: letters}, test_type="\x00", accelerator="\ud800" )  # fmt: skip
     warehouse.load(made)
     (found,) = warehouse.runs.newest(made.job.test_name)
     assert (found.uuid, found.dag_id, found.run_id) == (made.key, made.job.dag_id, made.job.run_id)

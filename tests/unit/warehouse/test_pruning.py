@@ -83,18 +83,7 @@ def judged(warehouse: Warehouse, test: TestDefinition, run: Run, day: float, val
         now=ended,
         acceptances=warehouse.acceptances.of_history(needs),
     )
-    warehouse.load(
-        run_record(
-            run,
-            workload(day),
-            metrics,
-            judgement.verdicts,
-            {},
-            test_type="",
-            accelerator="",
-            framework_version="",
-        )
-    )
+    warehouse.load(run_record(run, workload(day), metrics, judgement.verdicts, {}))
     return judgement
 
 
@@ -154,7 +143,7 @@ def test_an_open_incident_keeps_its_reference(opener: Any, rule: dict[str, Any])
     for day in range(runs):
         made = run_record(
             run_of(day), workload(day), [Metric("loss", 1.0 + day % 3 / 1000 if day < 120 else 1.06, "loss", "final")],
-            [], {}, test_type="", accelerator="", framework_version="", verdict="pass" if day < 120 else "fail",
+            [], {}, verdict="pass" if day < 120 else "fail"
         )  # fmt: skip
         outcome = Outcome.PASS if day < 120 else Outcome.FAIL
         records.append(replace(made, metrics=tuple(replace(one, outcome=outcome) for one in made.metrics)))

@@ -31,15 +31,6 @@ def test_a_value_that_is_implausibly_good_is_a_warning(tmp_path: Path) -> None:
     folder.write("gate", {"reasons": [], "troubles": {"implausible:loss": judgement.alerts[0].message}})
     assert problems_of(RunState(folder)) == Problems(warnings={"implausible:loss": judgement.alerts[0].message})
     assert short_name("implausible:loss") == "loss implausibly good"
-    record = run_record(
-        Run("t", "t", "r", "d"),
-        workload,
-        metrics,
-        judgement.verdicts,
-        {},
-        test_type="",
-        accelerator="",
-        framework_version="",
-    )
+    record = run_record(Run("t", "t", "r", "d"), workload, metrics, judgement.verdicts, {})
     assert record.job.verdict == "warn"
     assert record.metrics[0].outcome == "pass"

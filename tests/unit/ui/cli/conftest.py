@@ -31,9 +31,7 @@ def address(tmp_path: Path) -> str:
             started_at=MONDAY + timedelta(days=12),
             ended_at=MONDAY + timedelta(days=12, hours=3, minutes=4),
         )
-        warehouse.load(
-            run_record(run_of(12), failed, [], [], {}, test_type="", accelerator="", framework_version="", owner="me")
-        )
+        warehouse.load(run_record(run_of(12), failed, [], [], {}, owner="me"))
         warehouse.load(record(0, {"x_final": 1.0}, test=LONG_NAME, outcomes={"x_final": Outcome.PASS}))
         warehouse.load(record(1, {"tag\n\x1b[2J_final": 1e308}, test=HOSTILE_NAME))
         warehouse.incidents.report(TEST, run_of(12).key, fingerprint="job", reasons=["job_status"])

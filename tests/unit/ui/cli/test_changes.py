@@ -107,7 +107,6 @@ def shifted(tmp_path: Path) -> str:
                     [metric("throughput", value), metric("loss", math.nan if day == 9 else 0.5)],
                     [verdict("throughput", Outcome.PASS)],
                     {},
-                    test_type="",
                     accelerator="cpu",
                     framework_version="tf-2.18" if day < 20 else "tf-2.19",
                     owner="me",

@@ -44,9 +44,7 @@ def test_a_warning_is_not_shown_as_a_failure(tmp_path: Path, ml: Shell) -> None:
     address = f"sqlite:///{tmp_path}/w.db"
     with open_warehouse(address) as warehouse:
         warehouse.ensure_schema()
-        warehouse.load(
-            run_record(run, workload, [memory], [verdict], {}, test_type="", accelerator="", framework_version="")
-        )
+        warehouse.load(run_record(run, workload, [memory], [verdict], {}))
     for argv, number in ((["history", "warned"], 2), (["history", "warned", "memory_final"], 1)):
         out = ml(*argv, "--warehouse", address)
         assert out.count("warn") >= number
@@ -105,9 +103,7 @@ def test_each_run_has_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         status, reason = (JobStatus.FAILURE, "ExitCode:1") if crashed else (JobStatus.SUCCESS, None)
         workload = Workload(status, reason, started_at=ended, ended_at=ended, image=f"app:{1 + (day >= 11)}")
         metrics = [] if crashed else [Metric("loss", value, "loss", "final")]
-        records.append(
-            run_record(run, workload, metrics, [verdict], {}, test_type="", accelerator="", framework_version="")
-        )
+        records.append(run_record(run, workload, metrics, [verdict], {}))
     folder = RunFolder.of(run, f"{tmp_path}/runs")
     write_logs(folder, [ContainerLog(1, "base", Role.WORKLOAD, exit_code=1, saved=True)])
     logs = Path(folder.path, "_ml_metrics", "logs")
