@@ -30,7 +30,6 @@ from ml_metrics.warehouse.tables import (
     SCHEMA_VERSION,
     TABLES,
     ExistingColumn,
-    Kind,
     Plan,
     check,
     version_of,
@@ -502,8 +501,8 @@ def _insert(table: Table) -> str:
 
 def _as(kind: str, value: Any) -> Any:
     """A value for a column that holds a number as text, or a text as number, in an older table."""
-    if kind == Kind.STRING and isinstance(value, int):
+    if kind == "STRING" and isinstance(value, int):
         return str(value)
-    if kind == Kind.INTEGER and isinstance(value, str):
+    if kind == "INTEGER" and isinstance(value, str):
         return int(value) if value.strip().lstrip("-").isdecimal() else None
     return value

@@ -24,7 +24,6 @@ from ml_metrics.core.errors import ConfigError, WarehouseError
 from ml_metrics.core.extras import require
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc
 from ml_metrics.warehouse.tables import (
-    JOB_HISTORY,
     PARAMETER,
     RUN_TABLES,
     SCHEMA_VERSION,
@@ -403,7 +402,7 @@ class SqlStore:
             warn_if_newer(self.address, catalogue.marked)
             if catalogue.columns and not _changes(connection, catalogue):
                 return  # a read-only user, or one behind a writer, can go on
-            if not self._create and JOB_HISTORY.name not in catalogue.columns:
+            if not self._create and "job_history" not in catalogue.columns:
                 raise WarehouseError(
                     f"{self.address}: has no table job_history. Check the address; the tables "
                     "are created when the first run is loaded."
