@@ -101,7 +101,8 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
             which = {"runs": stored, "tests": self._tests, "since": min(as_utc(self._ends[key]) for key in stored)}
             for database in self._databases:
                 for row in database.query(COLUMNS, **which):
-                    columns[row.pop("uuid")] = {name: text for name, text in row.items() if text}
+                    key = row.pop("uuid")
+                    columns[key] = {name: text for name, text in row.items() if text}
                 for row in database.query(METADATA, **which):
                     name = storable_name(row["metadata_key"])  # older versions stored other names
                     if not name.startswith(RESULTS):

@@ -42,6 +42,7 @@ def test_the_attributes_of_runs_are_read_once_and_only_when_used(
         "accelerator": records[0].job.accelerator,
     }
     assert len(first["notes"]) == 500
+    assert "uuid" not in first
     assert found[run_of(1).key]["image_digest"] == "sha256:b"
     assert found["this"] == {"image_digest": "sha256:d"}
     assert found.get(run_of(2).key) is None
