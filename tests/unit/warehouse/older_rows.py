@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
 
 from ml_metrics.judge import HistoryNeeds
 from unit.warehouse.records import MONDAY, TEST, contents, record, run_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ml_metrics.warehouse import Warehouse
 
 OLDER_JOB = ("older", TEST, "func", "v2-8", "tf", "success", 0, 60, MONDAY.isoformat(), "link", 7, None, None)
@@ -27,3 +32,11 @@ def check_older_and_newer(warehouse: Warehouse) -> None:
     warehouse.load(replace(newer, metrics=(replace(newer.metrics[0], reference=0.9, spread=0.1),)))
     rows = [*warehouse.metrics.of_run("older"), *warehouse.metrics.of_run(newer.key)]
     assert [(row.reference, row.spread) for row in rows] == [(None, None), (0.9, 0.1)]
+
+
+@contextmanager
+def connected(address: str) -> Iterator[sa.Connection]:
+    engine = sa.create_engine(address)
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()

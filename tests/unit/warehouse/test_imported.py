@@ -11,7 +11,6 @@ import pytest
 from ml_metrics.core.model import JobStatus, Metric, Outcome
 from ml_metrics.measure.histories import PastRun
 from ml_metrics.warehouse import (
-    Imported,
     import_runs,
     imports,
     marked,
@@ -108,10 +107,6 @@ def test_the_digest_is_of_everything_but_the_time_of_the_import() -> None:
     bare = replace(record_of(past_run(0), TEST, "mlflow", "local"), metadata={})
     assert len(same) == 1
     assert len({*same, *others, marked(bare, "mlflow").metadata["imported_content"]}) == 5
-
-
-def test_the_result_of_an_import_counts_from_nothing() -> None:
-    assert Imported().document() == {"runs": 0, "metrics": 0, "already_imported": 0}
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)

@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse import Warehouse, open_warehouse
-from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
-from unit.warehouse.records import TEST, record
+from ml_metrics.warehouse import open_warehouse
+from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer, connected
+from unit.warehouse.records import record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,23 +31,9 @@ CREATE TABLE metric_history (
 """
 
 
-def test_the_schema_is_created_once(warehouse: Warehouse) -> None:
-    warehouse.load(record(0))
-    warehouse.ensure_schema()
-    warehouse.ensure_schema()
-    assert len(warehouse.runs.newest(TEST)) == 1
-
-
-@pytest.mark.parametrize("required", ["", "NOT NULL"])
-def test_an_older_postgresql_is_extended_in_place(postgres: PostgresServer, required: str) -> None:
+def test_an_older_postgresql_that_forbids_null_is_extended_in_place(postgres: PostgresServer) -> None:
     address = postgres.new_database()
-    _older_tables(address, OLDER_METRIC_TABLE.format(required=required))
-    _check_extended(address)
-
-
-def test_an_older_sqlite_file_is_extended_in_place(tmp_path: Path) -> None:
-    address = f"sqlite:///{tmp_path}/older.db"
-    _older_tables(address, OLDER_METRIC_TABLE.format(required=""))
+    _older_tables(address, OLDER_METRIC_TABLE.format(required="NOT NULL"))
     _check_extended(address)
 
 
@@ -71,7 +57,7 @@ def test_a_column_of_another_type_is_an_error_and_nothing_is_written(postgres: P
 
 def test_a_table_of_another_system_is_rejected(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/other.db"
-    with _connected(address) as connection:
+    with connected(address) as connection:
         connection.execute(sa.text("CREATE TABLE metric_history (job_uuid TEXT, metric_key TEXT, metric_value FLOAT)"))
     with (
         open_warehouse(address) as warehouse,
@@ -81,7 +67,7 @@ def test_a_table_of_another_system_is_rejected(tmp_path: Path) -> None:
 
 
 def _check_extended(address: str) -> None:
-    with _connected(address) as connection:
+    with connected(address) as connection:
         for table, row in (("job_history", OLDER_JOB), ("metric_history", OLDER_METRIC)):
             names = ", ".join(f":v{number}" for number in range(len(row)))
             values = {f"v{number}": value for number, value in enumerate(row)}
@@ -91,26 +77,11 @@ def _check_extended(address: str) -> None:
 
 
 def _older_tables(address: str, metric_table: str) -> None:
-    with _connected(address) as connection:
+    with connected(address) as connection:
         connection.execute(sa.text(OLDER_JOB_TABLE.format(msg_publish_time="BIGINT")))
         connection.execute(sa.text(metric_table))
 
 
 def _tables(address: str) -> set[str]:
-    with _connected(address) as connection:
+    with connected(address) as connection:
         return set(sa.inspect(connection).get_table_names())
-
-
-class _connected:  # noqa: N801  (reads as a word in a `with`)
-    """A connection that is given back at the end."""
-
-    def __init__(self, address: str) -> None:
-        self._engine = sa.create_engine(address)
-
-    def __enter__(self) -> sa.Connection:
-        self._begun = self._engine.begin()
-        return self._begun.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._begun.__exit__(*error)
-        self._engine.dispose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,13 +123,6 @@ def test_a_run_that_is_loaded_again_may_become_a_trial(warehouse: Warehouse) -> 
     assert warehouse.runs.newest(TEST) == []
 
 
-def test_the_level_of_a_trial_is_not_accepted(trial_at_each_end: Warehouse) -> None:
-    now = datetime(2026, 4, 1, tzinfo=UTC)
-    accept = trial_at_each_end.acceptances.add
-    assert not accept(run_of(3).key, METRIC, reason="new image", by="alice", at=now)
-    assert accept(run_of(2).key, METRIC, reason="new image", by="alice", at=now)
-
-
 @pytest.mark.parametrize(
     ("query", "index"), [(BETWEEN, "job_history_by_time"), (TESTS, "job_history_regular_standing")]
 )
@@ -141,11 +134,3 @@ def test_the_page_of_all_tests_reads_an_index_without_the_rows(tmp_path: Path, q
         plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", {"deployment": "tests", **times}).fetchall()
     assert any({"COVERING", index} <= set(row[3].split()) for row in plan)
     assert not [row[3] for row in plan if "test_name=? AND timestamp>" in row[3]], "one search for each newest run"
-
-
-def test_trials_are_counted_apart(trial_at_each_end: Warehouse) -> None:
-    runs = trial_at_each_end.runs
-    newest = runs.latest(TEST)
-    assert newest is not None
-    assert (newest.uuid, runs.latest("none"), runs.trials()) == (run_of(3).key, None, {TEST: 2})
-    assert runs.last_scheduled(MONDAY) == {TEST: MONDAY + timedelta(days=2)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,11 +17,10 @@ from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, VERSIONS, open_warehous
 from ml_metrics.warehouse.sql import TYPES
 from ml_metrics.warehouse.tables import columns_of, version_of
 from servers.bigquery import IN_THE_US
-from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
+from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer, connected
 from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from servers.bigquery import BigQueryServer
@@ -122,7 +120,7 @@ def test_tables_of_a_newer_version_are_loaded_into_and_keep_their_version(
     mark = f"PRAGMA user_version = {newer}"
     if kind == "postgresql":
         mark = f"COMMENT ON TABLE job_history IS 'ml-metrics schema {newer}'"
-    with _connected(address) as connection:
+    with connected(address) as connection:
         connection.execute(sa.text("ALTER TABLE job_history ADD COLUMN of_the_future TEXT"))
         connection.execute(sa.text(mark))
     with caplog.at_level(logging.WARNING), open_warehouse(address) as warehouse:
@@ -154,7 +152,7 @@ def test_runs_that_are_there_twice_are_an_error_whose_statement_mends_it(
     message = str(caught.value)
     assert "table job_history: 1 runs have several rows, such as uuid 'older' with 2" in message
     assert _columns(address) == before, "nothing is half done"
-    with _connected(address) as connection:
+    with connected(address) as connection:
         connection.execute(sa.text(message[message.index("DELETE FROM") :]))
     with open_warehouse(address) as warehouse:
         check_older_and_newer(warehouse)
@@ -162,7 +160,7 @@ def test_runs_that_are_there_twice_are_an_error_whose_statement_mends_it(
 
 def _make_tables(address: str, number: int, *, more: tuple[sa.Column[str], ...] = (), rows: bool = True) -> None:
     """Create the tables as a version had them, with a run of the older system."""
-    with _connected(address) as connection:
+    with connected(address) as connection:
         for name, columns in columns_of(number).items():
             key = next(table.key for table in TABLES if table.name == name) if number > 1 else ()
             made = sa.Table(
@@ -180,7 +178,7 @@ def _make_tables(address: str, number: int, *, more: tuple[sa.Column[str], ...] 
 
 
 def _insert(address: str, table: str, row: tuple[object, ...]) -> None:
-    with _connected(address) as connection:
+    with connected(address) as connection:
         names = [column.name for column in columns_of(1)[table]]
         values = ", ".join(f":{name}" for name in names)
         statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values})"
@@ -188,14 +186,6 @@ def _insert(address: str, table: str, row: tuple[object, ...]) -> None:
 
 
 def _columns(address: str) -> dict[str, list[str]]:
-    with _connected(address) as connection:
+    with connected(address) as connection:
         found = sa.inspect(connection)
         return {name: [column["name"] for column in found.get_columns(name)] for name in found.get_table_names()}
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[sa.Connection]:
-    engine = sa.create_engine(address)
-    with engine.begin() as connection:
-        yield connection
-    engine.dispose()
