@@ -23,9 +23,9 @@ pytestmark = [
     pytest.mark.skipif(not os.environ.get("ML_METRICS_PODS"), reason="`make campaign NAME=pods` plays this"),
 ]
 PATIENT, AS_THE_PROVIDER_HAS_IT = "quick", "quick-as-the-provider"
-LATE_SECONDS = 60 if int(os.environ.get("ML_METRICS_PODS", "0")) >= 50 else 35
-"""How long a task is under way before it defers: in the short form less. As long does our trigger keep its event
-afterwards: the provider's has to fire in that time on a busy machine, too.
+LATE_SECONDS = 60
+"""How long a task is under way before it defers. As long does our trigger keep its event afterwards: the provider's has
+to fire in that time on a busy machine, too.
 """
 POLICY = f"""
 import time
