@@ -66,11 +66,6 @@ def test_a_dumped_test_validates_to_the_same_test() -> None:
     assert TestDefinition.model_validate_json(test.model_dump_json()) == test
 
 
-def test_a_test_is_immutable() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
-        definition().name = "other"  # type: ignore[misc]
-
-
 def test_a_quarantine_ends_by_itself_after_its_last_day() -> None:
     quarantine = Quarantine(until=dt.date(2026, 5, 31), reason="flaky")
     assert quarantine.holds(dt.datetime(2026, 5, 31, 23, 59, tzinfo=dt.UTC))
