@@ -6,6 +6,7 @@ The format of a trace is that of ByteDance's StragglerAnalysis: a Parquet file w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -372,22 +373,12 @@ def _sequence(after: tuple[tuple[int, ...], ...], groups: tuple[tuple[int, ...],
     """Sort groups and single operations by what they wait for. Two that wait for each other are an error."""
     grouped = {at for group in groups for at in group}
     units = [*groups, *((at,) for at in range(len(after)) if at not in grouped)]
-    unit_of = {at: index for index, unit in enumerate(units) for at in unit}
-    needs = [{unit_of[before] for at in unit for before in after[at]} for unit in units]
-    followers: list[list[int]] = [[] for _ in units]
-    for index, before in enumerate(needs):
-        for one in before:
-            followers[one].append(index)
-    left = [len(before) for before in needs]
-    ready = [index for index, count in enumerate(left) if not count]
-    for index in ready:
-        for follower in followers[index]:
-            left[follower] -= 1
-            if not left[follower]:
-                ready.append(follower)
-    if len(ready) != len(units):
-        raise UnreadableInputError("operations of the trace wait for each other in a circle")
-    return tuple(units[index] for index in ready)
+    unit_of = {at: unit for unit in units for at in unit}
+    needs = {unit: [unit_of[before] for at in unit for before in after[at]] for unit in units}
+    try:
+        return tuple(TopologicalSorter(needs).static_order())
+    except CycleError:
+        raise UnreadableInputError("operations of the trace wait for each other in a circle") from None
 
 
 def own_durations(trace: Trace, order: Order) -> NDArray[np.float64]:
@@ -493,78 +484,58 @@ class Explanation:
 
 
 def explain(trace: Trace) -> Explanation:
-    return _Replays(trace, order_of(trace)).explanation()
+    order = order_of(trace)
+    own = own_durations(trace, order)
+    stage_of, kind_of = (np.array([getattr(one, name) for one in trace.operations]) for name in ("stage", "kind"))
+    ideal = np.empty_like(own)
+    for kind in set(kind_of.tolist()):
+        of_kind = own[kind_of == kind]
+        ideal[kind_of == kind] = of_kind.mean() if kind in COMPUTING else np.median(of_kind)
 
+    def mean(durations: NDArray[np.float64]) -> float:
+        return float(step_seconds(trace, order, durations).mean())
 
-class _Replays:
-    def __init__(self, trace: Trace, order: Order) -> None:
-        self._trace, self._order = trace, order
-        self._own = own_durations(trace, order)
-        self._ideal = np.empty_like(self._own)
-        for kind in {one.kind for one in trace.operations}:
-            of_kind = np.array([one.kind == kind for one in trace.operations])
-            own = self._own[of_kind]
-            self._ideal[of_kind] = own.mean() if kind in COMPUTING else np.median(own)
-        self._own_seconds, self._ideal_seconds = self._mean(self._own), self._mean(self._ideal)
+    own_seconds, ideal_seconds = mean(own), mean(ideal)
+    lost = own_seconds - ideal_seconds
 
-    def explanation(self) -> Explanation:
-        trace = self._trace
-        # one ideal rank stands for all others
-        each = [np.stack([self._own[..., rank], self._ideal[..., rank]], axis=-1) for rank in range(trace.data_ranks)]
-        by_rank = {rank: self._slowdown(durations) for rank, durations in enumerate(each)}
-        by_stage = {stage: self._with(self._stage(stage)) for stage in range(trace.stages)}
-        worst = self._slowest(by_rank, by_stage)
-        return Explanation(
-            steps=len(trace.steps),
-            workers=trace.rank.size,
-            recorded_seconds=float(trace.end.max(axis=(0, 2)).mean()),
-            replayed_seconds=self._own_seconds,
-            ideal_seconds=self._ideal_seconds,
-            by_data_rank=by_rank,
-            by_stage=by_stage,
-            by_type={
-                kind: self._with(np.array([_type(one.kind) == kind for one in trace.operations]))
-                for kind in sorted({_type(one.kind) for one in trace.operations})
-            },
-            slowest=tuple(int(trace.rank[stage, rank]) for stage, rank in worst),
-            slowest_workers=self._share_without([(*self._stage(stage), rank) for stage, rank in worst]),
-            last_stage=self._share_without([self._stage(trace.stages - 1)]),
-            correlation=_correlation(trace),
-        )
+    def slowdown(durations: NDArray[np.float64]) -> float:
+        return mean(durations) / ideal_seconds if ideal_seconds > 0 else 1.0
 
-    def _mean(self, durations: NDArray[np.float64]) -> float:
-        return float(step_seconds(self._trace, self._order, durations).mean())
+    def slowdown_by(operations: NDArray[np.bool_]) -> float:
+        durations = ideal.copy()
+        durations[operations] = own[operations]
+        return slowdown(durations)
 
-    def _stage(self, stage: int) -> tuple[Any, ...]:
-        """The index ends before the axis of ranks."""
-        return (np.array([one.stage == stage for one in self._trace.operations]), slice(None))
-
-    def _with(self, index: Any) -> float:
-        durations = self._ideal.copy()
-        durations[index] = self._own[index]
-        return self._slowdown(durations)
-
-    def _slowdown(self, durations: NDArray[np.float64]) -> float:
-        return self._mean(durations) / self._ideal_seconds if self._ideal_seconds > 0 else 1.0
-
-    def _share_without(self, indexes: list[Any]) -> float:
-        durations = self._own.copy()
+    def share_without(*indexes: Any) -> float:
+        durations = own.copy()
         for index in indexes:
-            durations[index] = self._ideal[index]
-        lost = self._own_seconds - self._ideal_seconds
-        return (self._own_seconds - self._mean(durations)) / lost if lost > ROUNDING * self._ideal_seconds else 0.0
+            durations[index] = ideal[index]
+        return (own_seconds - mean(durations)) / lost if lost > ROUNDING * ideal_seconds else 0.0
 
-    def _slowest(self, by_rank: Mapping[int, float], by_stage: Mapping[int, float]) -> list[tuple[int, int]]:
-        """Return stage and rank of the 3 % of the workers that contribute most: both their rank and their stage do."""
-        workers = [(stage, rank) for stage in by_stage for rank in by_rank if self._trace.rank[stage, rank] >= 0]
-        count = -int(-len(workers) * 0.03 // 1)
-        workers.sort(key=lambda one: (-min(by_stage[one[0]], by_rank[one[1]]), int(self._trace.rank[one])))
-        return workers[:count]
-
-
-def _type(kind: str) -> str:
-    """Return the type as which an operation counts: both sides of a transfer are one."""
-    return f"{kind.partition('-')[0]}-transfer" if kind in PEERS else kind
+    # one ideal rank stands for all others
+    each = [np.stack([own[..., rank], ideal[..., rank]], axis=-1) for rank in range(trace.data_ranks)]
+    by_rank = {rank: slowdown(durations) for rank, durations in enumerate(each)}
+    by_stage = {stage: slowdown_by(stage_of == stage) for stage in range(trace.stages)}
+    # both sides of a transfer are one type
+    types = np.array([f"{kind.partition('-')[0]}-transfer" if kind in PEERS else kind for kind in kind_of.tolist()])
+    # the 3 % of the workers that contribute most: both their rank and their stage do
+    workers = [(stage, rank) for stage in by_stage for rank in by_rank if trace.rank[stage, rank] >= 0]
+    workers.sort(key=lambda one: (-min(by_stage[one[0]], by_rank[one[1]]), int(trace.rank[one])))
+    worst = workers[: -int(-len(workers) * 0.03 // 1)]
+    return Explanation(
+        steps=len(trace.steps),
+        workers=trace.rank.size,
+        recorded_seconds=float(trace.end.max(axis=(0, 2)).mean()),
+        replayed_seconds=own_seconds,
+        ideal_seconds=ideal_seconds,
+        by_data_rank=by_rank,
+        by_stage=by_stage,
+        by_type={kind: slowdown_by(types == kind) for kind in sorted(set(types.tolist()))},
+        slowest=tuple(int(trace.rank[one]) for one in worst),
+        slowest_workers=share_without(*((stage_of == stage, slice(None), rank) for stage, rank in worst)),
+        last_stage=share_without(stage_of == trace.stages - 1),
+        correlation=_correlation(trace),
+    )
 
 
 def _correlation(trace: Trace) -> float | None:
