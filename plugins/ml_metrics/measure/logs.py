@@ -307,21 +307,11 @@ def _end_of(folder: RunFolder, log: ContainerLog) -> tuple[bytes, bool]:
 
 
 def _log(entry: Any) -> ContainerLog | None:
+    from msgspec import ValidationError, convert
+
     try:
-        log = ContainerLog(
-            attempt=int(entry["attempt"]),
-            container=str(entry["container"]),
-            role=Role(entry["role"]),
-            host=None if entry.get("host") is None else int(entry["host"]),
-            previous=bool(entry.get("previous")),
-            exit_code=None if entry.get("exit_code") is None else int(entry["exit_code"]),
-            reason=str(entry.get("reason") or ""),
-            finished_at=str(entry.get("finished_at") or ""),
-            saved=bool(entry.get("saved")),
-            note=str(entry.get("note") or ""),
-            error=str(entry.get("error") or ""),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        log = convert(entry, ContainerLog)
+    except ValidationError:
         return None
     return log if FILE_NAME.fullmatch(log.file) else None
 
