@@ -509,12 +509,12 @@ class BlockReader:
         Return the end in the buffer, and the offset of the file.
         """
         descriptor, size, end, windows = stream.fileno(), os.fstat(stream.fileno()).st_size, begin, 0
-        found: list[tuple[int, int, int]] = []
+        found, reported = list[tuple[int, int, int]](), position
         while windows < 8 and end + WINDOW_SIZE <= self.capacity:  # noqa: PLR2004  (so many without one to skip)
             stop = end + os.preadv(descriptor, [self._bytes[end : end + WINDOW_SIZE]], position)
             if stop == end:
                 break
-            before, windows = position, windows + 1
+            windows += 1
             while end + HEADER <= stop:
                 length, stored = _SKIMMED_HEADER(self._bytes, end)
                 whole = FRAMING_SIZE + length
@@ -529,7 +529,10 @@ class BlockReader:
                     break
                 found.append((end + HEADER, length, position))
                 end, position = end + whole, position + whole
-            self.progress(position - before)
+            if position - reported >= BLOCK_SIZE:
+                self.progress(position - reported)
+                reported = position
+        self.progress(position - reported)
         offsets, lengths, file_offsets = np.array(found, np.int64).reshape(-1, 3).T
         self._segments.append(Segment(file, file.sessions[-1], offsets, lengths, file_offsets))
         stream.seek(position)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.measure.events import read_events
+from ml_metrics.measure.events import blocks, read_events
 from ml_metrics.measure.events.reader import Text
 from ml_metrics.store import storage
 from unit.measure.events.event_files import (
@@ -60,6 +60,24 @@ def test_a_record_larger_than_the_buffer(tmp_path: Path, verify: bool) -> None:
     data[40_000] ^= 1
     path.write_bytes(data)
     assert len(read(tmp_path, block_size=8192, verify=verify).series[0]) == (1 if verify else 3)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_record_of_any_size_is_skipped_and_one_to_read_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verify: bool
+) -> None:
+    monkeypatch.setattr(blocks, "LARGEST_RECORD", 60_000)
+    graph = event(2)[:11] + field(4, b"g" * 90_000)
+    both = event(3, image("i", 50_000), simple("t", 3))
+    too_large = event(4, image("i", 70_000), simple("t", 4))
+    path = write(tmp_path, event(1, simple("t", 1)), graph, both, too_large, event(5, simple("t", 5)))
+    events = read(tmp_path, block_size=8192, verify=verify)
+    assert steps_and_values(events, "t") == [(1, 1.0), (3, 3.0)]
+    assert "bytes is too large" in events.warnings[0]
+    data = bytearray(path.read_bytes())
+    data[data.index(b"gg") + 100] ^= 1
+    path.write_bytes(data)
+    assert len(read(tmp_path, block_size=8192, verify=verify).series[0]) == (1 if verify else 2)
 
 
 def test_an_oversized_record_that_is_truncated(tmp_path: Path) -> None:
