@@ -14,6 +14,7 @@ from ml_metrics.config.definition import MixtureOfExperts
 from ml_metrics.config.settings_file import read_once
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.times import Day
+from ml_metrics.core.text import counted
 
 if TYPE_CHECKING:
     from ml_metrics.config.definition import EfficiencyConfig, Transformer
@@ -172,7 +173,7 @@ def _utilisation(
         reason = f"the table of peaks has none of {device} in {config.precision}{only}"
         return Figures(missing=dict.fromkeys(flops_of, reason))
     shares = {name: flops / (seconds * chips * peak.flops) for name, flops in flops_of.items()}
-    on = "1 chip" if chips == 1 else f"{chips:,} chips"
+    on = counted(chips, "chip")
     impossible = {
         name: f"{share * 100:.4g} % is impossible: {flops_of[name]:.6g} FLOP a step in {seconds:.6g} s on {on} with "
         f"a peak of {peak.flops:.6g} FLOP/s; one of these is wrong"

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.money import CURRENCIES, money, smallest_units
+from ml_metrics.core.text import counted
 from ml_metrics.core.units import quantity
 from ml_metrics.measure.efficiency.mfu import STEP_TIME
 
@@ -50,10 +51,7 @@ class WeeklyCost:
     currency: str
 
     def __str__(self) -> str:
-        chips, runs = (
-            ("1 chip" if self.chips == 1 else f"{self.chips:,} chips"),
-            ("1 run" if self.runs == 1 else f"{self.runs:,} runs"),
-        )
+        chips, runs = counted(self.chips, "chip"), counted(self.runs, "run")
         return (
             f"{money(self.units, self.currency)} a week: {quantity(self.seconds, 's')} more a run, on {chips}, for "
             f"{runs} in the last {REGRESSION_DAYS} days, at {self.price}"

@@ -24,7 +24,6 @@ FAILED = "failed runs"
 """The reason of the whole cost of a run whose workload did not succeed."""
 UNMEASURED = "not measured"
 """The reason of the cost of a run without a goodput log."""
-MOST_TROUBLES = 5
 Amounts = dict[str, int]
 """By currency, in its smallest unit."""
 
@@ -160,7 +159,7 @@ def _largest(amounts: Mapping[str, int]) -> float:
     return max((as_number(units, currency) for currency, units in amounts.items()), default=0.0)
 
 
-def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trouble]:
+def troubles_of(runs: Iterable[RunCost], most: int = 5) -> list[Trouble]:
     """Return the largest costs apart from training, by test and reason. No cent is in two troubles.
 
     Each currency has as many: without exchange rates, currencies cannot be compared.
@@ -194,21 +193,16 @@ def run_costs(rows: Iterable[dict[str, Any]]) -> list[RunCost]:
                 row["run_key"], row["test"], row["owner"] or "unowned", row["timestamp"], row["job_status"],
                 row["dag_id"] or row["test"], row["trial"] is not None,
             )  # fmt: skip
-        found[row["run_key"]] = _with_metric(run, row["metric"], row["value"])
+        metric, value = row["metric"], row["value"]
+        if metric is None or value is None:
+            continue
+        if metric == "chip_hours":
+            found[run.run_key] = replace(run, chip_hours=value)
+        elif (cost := cost_in(metric)) is not None:
+            currency, bucket = cost
+            own = run.parts.setdefault(bucket, {}) if bucket else run.amounts
+            own[currency] = units_of(value, currency)
     return sorted(found.values(), key=lambda run: (run.at, run.run_key))
-
-
-def _with_metric(run: RunCost, metric: str | None, value: float | None) -> RunCost:
-    if metric is None or value is None:
-        return run
-    if metric == "chip_hours":
-        return replace(run, chip_hours=value)
-    cost = cost_in(metric)
-    if cost is not None:
-        currency, bucket = cost
-        own = run.parts.setdefault(bucket, {}) if bucket else run.amounts
-        own[currency] = units_of(value, currency)
-    return run
 
 
 def csv_rows(runs: Sequence[RunCost]) -> Iterator[tuple[Any, ...]]:
@@ -220,10 +214,9 @@ def csv_rows(runs: Sequence[RunCost]) -> Iterator[tuple[Any, ...]]:
     yield ("run", "test", "owner", "stopped", "job_status", "trial", "chip_hours", "currency", "cost", *buckets)
     for run in runs:
         head = (run.run_key, run.test, run.owner, run.at, run.job_status, run.trial)
-        for number, (currency, units) in enumerate(run.amounts.items() or [(None, None)]):
-            texts = (_amount(run.parts.get(name, {}).get(currency or ""), currency) for name in buckets)
-            yield (*head, None if number else run.chip_hours, currency, _amount(units, currency), *texts)
-
-
-def _amount(units: int | None, currency: str | None) -> str | None:
-    return None if units is None or currency is None else text_of(units, currency)
+        if not run.amounts:
+            yield (*head, run.chip_hours, None, None, *(None for _ in buckets))
+        for number, (currency, units) in enumerate(run.amounts.items()):
+            parts = (run.parts.get(name, {}).get(currency) for name in buckets)
+            texts = (None if one is None else text_of(one, currency) for one in (units, *parts))
+            yield (*head, None if number else run.chip_hours, currency, *texts)
