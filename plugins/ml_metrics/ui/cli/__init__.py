@@ -53,15 +53,13 @@ class _OneLine:
 
     def write(self, text: str) -> int:
         shown = "\n".join(map(printable, text.split("\n")))
-        (self.stream or sys.stdout).write(PAINTED.sub(_painted, shown) if self._paints else shown)
+        if self._paints:
+            shown = PAINTED.sub(lambda word: f"\x1b[{32 if word['good'] else 31}m{word[0]}\x1b[0m", shown)
+        (self.stream or sys.stdout).write(shown)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream or sys.stdout, name)
-
-
-def _painted(word: re.Match[str]) -> str:
-    return f"\x1b[{32 if word['good'] else 31}m{word[0]}\x1b[0m"
 
 
 def _run(argv: list[str]) -> int:

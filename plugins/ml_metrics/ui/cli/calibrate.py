@@ -16,7 +16,7 @@ examples:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -35,17 +35,6 @@ BETTER = {
     Comparison.WITHIN: "both directions count",
 }
 CHOSEN = "* "
-
-
-def calibration_lines(
-    found: Sequence[tuple[Calibration, str]], proposed: Mapping[str, Mapping[str, Any]]
-) -> Iterator[str]:
-    for position, (calibration, source) in enumerate(found):
-        if position:
-            yield ""
-        yield from _metric_lines(calibration, source)
-    if proposed:
-        yield from ("", "The proposed rule (*) of each metric, for the test file:", "", *as_yaml(proposed).splitlines())
 
 
 def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
@@ -126,7 +115,10 @@ def run(arguments: Arguments) -> int:
         edit.save()
     metrics = {each.metric: calibration_document(each, source) for each, source in found}
     applied = None if edit is None else {"file": str(edit.path), "diff": edit.diff, "notes": notes}
-    lines = list(calibration_lines(found, {} if arguments.apply else proposed))
+    lines = [line for calibration, source in found for line in ("", *_metric_lines(calibration, source))][1:]
+    if proposed and not arguments.apply:
+        shown = as_yaml(proposed).splitlines()
+        lines += ["", "The proposed rule (*) of each metric, for the test file:", "", *shown]
     if edit is not None:
         lines += [f"\nWritten into {printable(str(edit.path))}:"]
         lines += map(printable, edit.diff.splitlines() or ["(it has these conditions already)"])

@@ -35,20 +35,13 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Arguments) -> int:
     past = past_runs(arguments, config_required=False)
-    rows = _rows_by_metric(past, arguments.metric)
-    found = {metric: _changes(metric, rows[metric], past, arguments) for metric in sorted(rows)}
+    rows, metric = past.by_metric(), arguments.metric
+    if metric is not None and metric not in rows:
+        raise UsageError(f"the runs have no value of a metric {metric!r}{did_you_mean(metric, rows)}")
+    found = {name: _changes(name, rows[name], past, arguments) for name in sorted(rows) if metric in {None, name}}
     series = {metric: list(map(_document, changes)) for metric, changes in found.items()}
     give(arguments, {"series": series}, _sentences(found, past))
     return 0
-
-
-def _rows_by_metric(past: PastRuns, metric: str | None) -> dict[str, list[StoredMetric]]:
-    rows = past.by_metric()
-    if metric is None:
-        return rows
-    if metric not in rows:
-        raise UsageError(f"the runs have no value of a metric {metric!r}{did_you_mean(metric, rows)}")
-    return {metric: rows[metric]}
 
 
 def _changes(metric: str, rows: Sequence[StoredMetric], past: PastRuns, arguments: Arguments) -> list[Change]:

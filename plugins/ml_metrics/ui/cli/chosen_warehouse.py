@@ -48,16 +48,11 @@ def open_chosen(arguments: Arguments, *, create: bool = False) -> Iterator[Wareh
     deployment = arguments.deployment
     with _opened(arguments.warehouse, deployment, create=create) as warehouse:
         if deployment and not create:
-            _require_deployment(warehouse, deployment)
+            recorded = warehouse.runs.deployments()
+            if deployment not in recorded:  # an empty list would mislead
+                near = did_you_mean(deployment, recorded) or f"; recorded: {', '.join(recorded) or 'none'}"
+                raise UsageError(f"no run of a deployment {deployment!r} was recorded{near}")
         yield warehouse
-
-
-def _require_deployment(warehouse: Warehouse, deployment: str) -> None:
-    """Raise UsageError, with a suggestion, if no run of it was recorded: an empty list would mislead."""
-    recorded = warehouse.runs.deployments()
-    if deployment not in recorded:
-        near = did_you_mean(deployment, recorded) or f"; recorded: {', '.join(recorded) or 'none'}"
-        raise UsageError(f"no run of a deployment {deployment!r} was recorded{near}")
 
 
 def require_test(warehouse: Warehouse, test: str) -> None:

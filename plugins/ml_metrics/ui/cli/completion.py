@@ -8,7 +8,6 @@ examples:
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Sequence
 
 from ml_metrics.core.text import printable
@@ -77,15 +76,10 @@ def _of_command(command: str, before: Sequence[str], begun: str) -> Iterable[str
         return last.choices or ()
     if begun.startswith("-"):
         return options
-    given = _positionals(before, options)
+    given, is_value = [], False
+    for word in before:
+        if not is_value and not word.startswith("-"):
+            given.append(word)
+        is_value = not is_value and word in options and options[word].nargs != 0
     wanted = [action for action in actions if not action.option_strings][len(given) :]
     return (wanted[0].choices or known_names(str(wanted[0].metavar), given)) if wanted else ()
-
-
-def _positionals(words: Sequence[str], options: dict[str, argparse.Action]) -> list[str]:
-    found, is_value = [], False
-    for word in words:
-        if not is_value and not word.startswith("-"):
-            found.append(word)
-        is_value = not is_value and word in options and options[word].nargs != 0
-    return found

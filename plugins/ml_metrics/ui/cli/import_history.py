@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 from ml_metrics.config.settings_file import read_once
 from ml_metrics.core.settings import Settings
@@ -61,12 +60,17 @@ def run(arguments: Arguments) -> int:
         if arguments.dry_run:
             _show(arguments, spool, names)
         else:
-            _write(arguments, _records(spool, names, arguments), spool.count(names), spool.left_out)
+            deployment = arguments.deployment or Settings.load().deployment
+            records = (
+                record_of(one, names[one.series], kind, deployment) for kind, one in spool if one.series in names
+            )
+            _write(arguments, records, spool.count(names), spool.left_out)
         return 2 if problems else 0
 
 
 def _read(arguments: Arguments, spool: Spool) -> list[str]:
-    reading = Reading(Settings.load().limits, _mapping(arguments.mapping))
+    mapping = read_once(Path(arguments.mapping), Mapping, "the mapping") if arguments.mapping else None
+    reading = Reading(Settings.load().limits, mapping)
     source = find(arguments.source, reading, arguments.kind)
     problems = list(source.problems)
     with Progress() as progress:
@@ -75,12 +79,6 @@ def _read(arguments: Arguments, spool: Spool) -> list[str]:
             progress.show(f"{count} runs read")
     spool.left_out.update(reading.left_out)
     return problems
-
-
-def _mapping(path: str | None) -> Any:
-    if path is None:
-        return None
-    return read_once(Path(path), Mapping, "the mapping")
 
 
 def _test_names(series: Iterable[str], arguments: Arguments) -> dict[str, str]:
@@ -95,13 +93,6 @@ def _test_names(series: Iterable[str], arguments: Arguments) -> dict[str, str]:
         return test_names(found, arguments.test)
     except ValueError as error:
         raise UsageError(str(error)) from error
-
-
-def _records(spool: Spool, names: dict[str, str], arguments: Arguments) -> Iterator[RunRecord]:
-    deployment = arguments.deployment or Settings.load().deployment
-    for kind, one in spool:
-        if one.series in names:
-            yield record_of(one, names[one.series], kind, deployment)
 
 
 def _show(arguments: Arguments, spool: Spool, names: dict[str, str]) -> None:

@@ -70,8 +70,9 @@ def run(arguments: Arguments) -> int:
         raise UsageError(f"{root}: the folder of test files does not exist")
     usual = {"image": "python:3.11", "owner": login_name(), **(_of_run(folder) if folder else {})}
     usual |= _of_manifest(manifest) if manifest else {}
-    given = {name: getattr(arguments, name) for name in QUESTIONS}
-    answers = _asked(given, usual) if sys.stdin.isatty() and not arguments.json else {**usual, **_known(given)}
+    given = {name: value for name in QUESTIONS if (value := getattr(arguments, name))}
+    is_asked = sys.stdin.isatty() and not arguments.json and not given.keys() >= {"name", "command"}
+    answers = _asked(given, usual) if is_asked else {**usual, **given}
     if lacking := [name for name in ("name", "command") if not answers.get(name)]:
         raise UsageError(f"give {' and '.join({'name': 'NAME', 'command': '--command'}[one] for one in lacking)}")
     conditions = _conditions(folder) if folder else []
@@ -86,14 +87,7 @@ def run(arguments: Arguments) -> int:
     return 0
 
 
-def _known(given: dict[str, str | None]) -> dict[str, str]:
-    return {name: value for name, value in given.items() if value}
-
-
-def _asked(given: dict[str, str | None], usual: dict[str, Any]) -> dict[str, Any]:
-    answers = _known(given)
-    if answers.keys() >= {"name", "command"}:
-        return {**usual, **answers}
+def _asked(answers: dict[str, str], usual: dict[str, Any]) -> dict[str, Any]:
     for name, question in QUESTIONS.items():
         if name not in answers:
             default = usual.get(name, "")

@@ -86,11 +86,6 @@ def _object(test: TestDefinition, kind: str) -> manifests.Manifest:
 def _yaml(documents: list[Any]) -> str:
     import yaml
 
-    class Dumper(yaml.SafeDumper):
-        """Repeats equal parts instead of writing anchors and aliases."""
-
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  (PyYAML's signature)
-            return True
-
-    text: str = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True)
-    return text
+    # equal parts are repeated, without anchors and aliases
+    plain = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+    return str(yaml.dump_all(documents, Dumper=plain, sort_keys=False, width=120, allow_unicode=True))

@@ -41,7 +41,13 @@ def run(arguments: Arguments) -> int:
         return _explain_trace(arguments)
     if arguments.meta is not None:
         raise UsageError(f"--meta: is for traces of operations, and {arguments.path} is none")
-    return _compare_hosts(arguments)
+    report = measure(arguments.path)
+    for warning in report.warnings:
+        warn(warning)
+    hosts = report.hosts
+    line = hosts.summary if hosts else "no two hosts recorded the same steps: nothing can be compared"
+    give(arguments, hosts.document() if hosts else {"steps": 0, "hosts": []}, [printable(line)])
+    return 0 if hosts else 1
 
 
 def _is_trace(path: str) -> bool:
@@ -103,13 +109,3 @@ def _lines(found: Explanation) -> Iterator[str]:
         most = sorted(shares.items(), key=lambda one: -one[1])[:SHOWN]
         yield f"slowdown by {title} alone: {', '.join(f'{name} {value:.4g}' for name, value in most)}"
     yield f"cause: {'; '.join(found.causes) or 'none stands out'}"
-
-
-def _compare_hosts(arguments: Arguments) -> int:
-    report = measure(arguments.path)
-    for warning in report.warnings:
-        warn(warning)
-    hosts = report.hosts
-    line = hosts.summary if hosts else "no two hosts recorded the same steps: nothing can be compared"
-    give(arguments, hosts.document() if hosts else {"steps": 0, "hosts": []}, [printable(line)])
-    return 0 if hosts else 1

@@ -149,8 +149,7 @@ def _lines(shown: list[RunOfTest], problems: list[Problem], tests: list[str], fi
 def history_problems(path: Path, arguments: Arguments) -> Iterator[Problem]:
     """Those of the conditions of a file, or of the tests below a folder. Invalid files have none."""
     if path.is_dir():
-        tests = loading.load_tests(path).tests
-        for test in tests:
+        for test in loading.load_tests(path).tests:
             yield from _problems(Path(test.source), test.name, path, arguments, lenient=True)
         return
     try:

@@ -135,19 +135,14 @@ def _sent_by_own_page(headers: Mapping[str, str]) -> bool:
     scheme, separator, host = origin.lower().partition("://")
     if not separator or not host:
         return False
-    if (scheme, host) == _base_origin():
+    from airflow.configuration import conf
+
+    base = urlsplit(conf.get("api", "base_url", fallback="") or "")  # Airflow's own address, if it is configured
+    own = base.netloc.lower().rpartition("@")[2].removesuffix(DEFAULT_PORTS.get(base.scheme, ""))
+    if (scheme, host) == (base.scheme, own):
         return True
     hosts = [headers.get("host", ""), *headers.get("x-forwarded-host", "").split(",")]
     return host in {each.strip().lower().removesuffix(DEFAULT_PORTS.get(scheme, "")) for each in hosts}
-
-
-def _base_origin() -> tuple[str, str]:
-    """Scheme and host of Airflow's own address; both are empty if it is not configured."""
-    from airflow.configuration import conf
-
-    base = urlsplit(conf.get("api", "base_url", fallback="") or "")
-    host = base.netloc.lower().rpartition("@")[2]
-    return base.scheme, host.removesuffix(DEFAULT_PORTS.get(base.scheme, ""))
 
 
 def _signature(expires: str, visitor_id: str) -> str:

@@ -20,7 +20,7 @@ from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor, Visitor
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.source import SOURCE
-from ml_metrics.warehouse import DEFINITION, Warehouse
+from ml_metrics.warehouse import DEFINITION, JobRow, Warehouse
 
 
 def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
@@ -81,10 +81,7 @@ def accept(  # noqa: PLR0917  (the fields of a form)
     page: PageField = "test",
 ) -> Response:
     with _open_for_change(visitor, test) as warehouse:
-        job = warehouse.runs.get(run)
-        if job is None or job.test_name != test:
-            raise HTTPException(status_code=404, detail="The test has no such run.")
-        if job.trial:
+        if _run_of(warehouse, test, run).trial:
             raise HTTPException(status_code=400, detail="The run is a trial: later runs are not compared with it.")
         why = _required_reason(reason)
         new = [warehouse.acceptances.add(run, one, reason=why, by=visitor.name) for one in dict.fromkeys(metric)]
@@ -192,9 +189,7 @@ def search(
     """For the version that broke a metric of a run."""
     visitor.require("POST", BISECT)
     with SOURCE.open() as warehouse:
-        job = warehouse.runs.get(run)
-    if job is None or job.test_name != test:
-        raise HTTPException(status_code=404, detail="The test has no such run.")
+        job = _run_of(warehouse, test, run)
     visitor.require("POST", job.dag)
     form = {
         "test": test,
@@ -205,6 +200,13 @@ def search(
     }
     start_run(BISECT, form, visitor.name)
     return _to_page("test", test, "searching")
+
+
+def _run_of(warehouse: Warehouse, test: str, run: str) -> JobRow:
+    job = warehouse.runs.get(run)
+    if job is None or job.test_name != test:
+        raise HTTPException(status_code=404, detail="The test has no such run.")
+    return job
 
 
 @contextmanager

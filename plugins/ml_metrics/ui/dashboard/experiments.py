@@ -15,6 +15,7 @@ from ml_metrics.pipeline import experiments
 from ml_metrics.store.documents import Documents
 from ml_metrics.ui.dashboard.page import NotFoundError, Page
 
+HEAD = ("key", "began", "kind", "test", "asked", "runs", "max_runs", "ended", "failed", "answer")
 MOST = 100
 """How many journals are read: in a bucket, each is a request."""
 
@@ -33,14 +34,8 @@ def page_of_experiments(readable: Callable[[Iterable[str]], frozenset[str]]) -> 
             "most": MOST if len(newest) == MOST else None,
         },
         document=lambda: {"experiments": [one.document() for one in shown]},
-        table=lambda: _table(shown),
+        table=lambda: [HEAD, *(tuple(one.document().values()) for one in shown)],
     )
-
-
-def _table(shown: Sequence[experiments.Listed]) -> Iterator[Sequence[Any]]:
-    yield ("key", "began", "kind", "test", "asked", "runs", "max_runs", "ended", "failed", "answer")
-    for one in shown:
-        yield tuple(one.document().values())
 
 
 KEY = re.compile(r"[0-9a-f-]{36}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
-from ml_metrics.alerts import SECTIONS, Night, night_of
+from ml_metrics.alerts import SECTIONS, night_of
 from ml_metrics.config.policy import current_policy
 from ml_metrics.ui.dashboard.page import Page, Reader
 from ml_metrics.warehouse import Warehouse
@@ -17,10 +16,6 @@ def page_of_night(warehouse: Warehouse, query: Mapping[str, str], reader: Reader
     night = night_of(warehouse, current_policy().alert_budgets, reader.now - timedelta(days=1), reader.now, tests)
     sections = [(label, getattr(night, name)) for name, label in SECTIONS.items()]
     values = {"title": "Night", "night": night, "sections": [one for one in sections if one[1]]}
-    return Page("night.html", values, document=night.document, table=lambda: _table(night))
-
-
-def _table(night: Night) -> Iterator[Sequence[Any]]:
-    yield ("section", "test", "text")
-    for name, label in SECTIONS.items():
-        yield from ((label, line.test, line.text) for line in getattr(night, name))
+    lines = [(label, line.test, line.text) for label, of_section in sections for line in of_section]
+    head = ("section", "test", "text")
+    return Page("night.html", values, document=night.document, table=lambda: [head, *lines])

@@ -153,14 +153,20 @@ def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKET
     return sorted(kept)
 
 
+def _is_event_file(file: storage.File) -> bool:
+    from ml_metrics.measure.events import is_event_file  # needs what an API server may lack
+
+    return is_event_file(file)
+
+
 def _read(folder: RunFolder | None) -> tuple[dict[str, Points], list[str]]:
     """The scalar tags of a run, thinned, by their names; those of a subfolder begin with its name. And notes."""
-    from ml_metrics.measure.events import is_event_file, read_events  # need what an API server may lack
+    from ml_metrics.measure.events import read_events  # needs what an API server may lack
 
     if folder is None:
         return {}, ["the name of this test or run cannot be the name of a folder"]
     try:
-        files = [file for file in islice(folder.files(), MAX_FILES) if is_event_file(file)]
+        files = [file for file in islice(folder.files(), MAX_FILES) if _is_event_file(file)]
         if not files:
             return {}, ["its folder has no event files, or is not on this server"]
         events = read_events(files, supersede=True, allowance=Allowance(LIMITS))
@@ -261,9 +267,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
     folder, files, files_error = _files(run)
     with_run = text(query, "with") or (good.uuid if good else "")
     charts_address = with_query("curves", run=run.uuid, tag=text(query, "tag"), **{"with": with_run})
-    from ml_metrics.measure.events import is_event_file  # needs what an API server may lack
-
-    is_drawn = any(map(is_event_file, files))
+    is_drawn = any(map(_is_event_file, files))
     logs, more_logs = _logs(folder, run)
     hosts, faults = hosts_of(folder), faults_of(folder)
     flags = flags_of(faults)

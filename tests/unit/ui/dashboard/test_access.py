@@ -23,6 +23,7 @@ ROUTES = [
 FILLED = {"{name}": "dashboard.css", "{rest:path}": "nothing/here"}
 OF_A_TEST = (
     f"/test?test={SHIFTED}",
+    f"/charts?test={SHIFTED}&metric=loss_final",
     f"/run?run={run_of(SHIFTED, 0).key}",
     f"/dag?dag_id={SHIFTED}",
     f"/dag-run?dag_id={SHIFTED}&run_id={run_of(SHIFTED, 0).run_id}",

@@ -6,12 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.alerts import Act, page_of_incident
 from ml_metrics.alerts.message import page_of_cause
-from ml_metrics.ui.dashboard import actions
 from ml_metrics.warehouse import DEFINITION, IMPORT_ERROR, Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, run_of
 from unit.ui.dashboard.test_inbox import report
@@ -74,14 +72,6 @@ def test_an_answer_and_an_acknowledgement_are_stored(browser: TestClient, filled
     assert found is not None
     assert (found.is_regression, found.acknowledged_by, found.note) == (True, "vera", "a bad disk")
     assert "vera has acknowledged the incident." in browser.get(link(Act.ACKNOWLEDGE)).text
-
-
-def test_a_run_is_started(browser: TestClient, filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(actions, "start_run", lambda *run: started.append(run))
-    assert confirmed(browser, link(Act.RERUN)).headers["location"].endswith("done=started")
-    assert started == [(SHIFTED, {}, "vera")]
-    assert filled.incidents.find_open(SHIFTED) is not None
 
 
 def test_an_act_that_is_not_possible_says_why(browser: TestClient, filled: Warehouse) -> None:

@@ -108,20 +108,12 @@ def test_the_page(as_user: Callable[..., TestClient]) -> None:
     page = browser.get("/fleet?view=nodes").text
     assert "&lt;node-2&gt;" in page
     assert SLOW not in page
+    assert browser.get("/fleet?view=nodes&format=json&metric=none").json()["runs"] == 0
+    assert browser.get("/fleet?view=nodes&since=2026-02-30").status_code == 400
+    other = as_user(Rights(frozenset({"another"})))
+    assert other.get("/fleet?view=nodes&format=json").json()["nodes"] == []
+    assert "nodes cannot be compared" in other.get("/fleet?view=nodes").text
     assert f"test?test={TEST}" in page
-
-
-@pytest.mark.usefixtures("on_nodes")
-def test_only_tests_that_the_user_may_read(as_user: Callable[..., TestClient]) -> None:
-    browser = as_user(Rights(frozenset({"another"})))
-    assert browser.get("/fleet?view=nodes&format=json").json()["nodes"] == []
-    assert "nodes cannot be compared" in browser.get("/fleet?view=nodes").text
-
-
-@pytest.mark.usefixtures("on_nodes")
-def test_another_metric(as_user: Callable[..., TestClient]) -> None:
-    assert as_user().get("/fleet?view=nodes&format=json&metric=none").json()["runs"] == 0
-    assert as_user().get("/fleet?view=nodes&since=2026-02-30").status_code == 400
 
 
 def test_nodes_with_one_visit_have_no_interval(warehouse: Warehouse, as_user: Callable[..., TestClient]) -> None:

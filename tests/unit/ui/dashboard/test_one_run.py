@@ -76,14 +76,6 @@ def test_the_notes_of_the_run_are_shown(
     assert [note for note in shown_notes if note not in text] == []
 
 
-def test_the_files_of_the_run_folder_are_listed(shown: TestClient, state: Path) -> None:
-    folder = Path(RunFolder.of(run_of(SHIFTED, 0), f"{state}/runs").path)
-    folder.mkdir(parents=True)
-    (folder / "events.out.tfevents.1").write_bytes(b"x" * 1234)
-    assert "events.out.tfevents.1" in shown.get(PAGE).text
-    assert "1,234 bytes" in shown.get(PAGE).text
-
-
 def test_a_run_folder_that_became_a_link_shows_nothing_of_another_team(shown: TestClient, state: Path) -> None:
     other = state / "another-team" / "_ml_metrics" / "logs"
     other.mkdir(parents=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 
@@ -18,7 +17,7 @@ from ml_metrics.ui.dashboard.links import FileLinks
 from ml_metrics.ui.dashboard.one_test_page import charts_script, time_parts
 from ml_metrics.ui.dashboard.page import Reader
 from ml_metrics.warehouse import Warehouse
-from unit.ui.dashboard.sample_runs import SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded, run_of
+from unit.ui.dashboard.sample_runs import SHIFTED, TODAY, csv_rows, recorded, run_of
 
 
 def test_an_annotation_names_the_change_of_the_level_and_of_the_image(shown: TestClient) -> None:
@@ -115,12 +114,6 @@ def test_the_first_paint_has_no_values_and_each_chart_is_requested_by_name(shown
         "error": "Bad request: metric is given 0 times; 1 to 60 are possible."
     }
     assert shown.get(f"/charts?test={SHIFTED}&since=soon&metric=loss_final").status_code == 400
-
-
-def test_charts_need_the_permission_to_read_the_test(as_user: Callable[..., TestClient], filled: Warehouse) -> None:
-    assert filled.runs.latest(SHIFTED)
-    answer = as_user(Rights(frozenset({STEADY}))).get(f"/charts?test={SHIFTED}&metric=loss_final")
-    assert (answer.status_code, list(answer.json())) == (403, ["error"])
 
 
 def test_the_ribbon_has_each_run_and_what_changed_between_them(shown: TestClient, filled: Warehouse) -> None:

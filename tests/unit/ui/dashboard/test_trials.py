@@ -29,19 +29,18 @@ def tried(filled: Warehouse) -> Warehouse:
 
 @pytest.mark.usefixtures("tried")
 def test_the_page_of_a_test_lists_its_trial_with_a_mark(shown: TestClient) -> None:
-    assert MARK in shown.get(f"/test?test={STEADY}").text
+    text = shown.get(f"/test?test={STEADY}").text
+    assert MARK in text
+    assert "only_in_trials" not in text
     document = shown.get(f"/test?test={STEADY}&format=json").json()
+    (metric,) = document["metrics"]
+    assert metric["metric"] == "loss_final"
+    assert KEY not in {point["run_key"] for point in metric["points"]}
+    for page in ("/", f"/compare?tests={STEADY}&metrics=loss_final"):
+        assert KEY not in shown.get(page).text
     marks = {run["uuid"]: (run["trial"], run["started_by"]) for run in document["runs"]}
     assert marks.pop(KEY) == ("image, size", "<b>alice")
     assert set(marks.values()) == {(None, None)}
-
-
-@pytest.mark.usefixtures("tried")
-def test_the_charts_and_levels_of_a_test_have_no_trial(shown: TestClient) -> None:
-    document = shown.get(f"/test?test={STEADY}&format=json").json()
-    assert [one["metric"] for one in document["metrics"]] == ["loss_final"]
-    assert KEY not in {point["run_key"] for point in document["metrics"][0]["points"]}
-    assert "only_in_trials" not in shown.get(f"/test?test={STEADY}").text
 
 
 @pytest.mark.usefixtures("tried")
@@ -62,12 +61,6 @@ def test_the_page_of_a_trial_states_what_it_is(shown: TestClient) -> None:
     assert document["run"]["trial"] == "image, size"
     assert document["last_good_run"] is not None
     assert document["last_good_run"] != KEY
-
-
-@pytest.mark.usefixtures("tried")
-def test_the_standing_of_a_test_ignores_its_trial(shown: TestClient) -> None:
-    assert KEY not in shown.get("/").text
-    assert KEY not in shown.get(f"/compare?tests={STEADY}&metrics=loss_final").text
 
 
 def test_a_test_that_was_only_tried_has_a_page(shown: TestClient, filled: Warehouse) -> None:
