@@ -625,12 +625,15 @@ class MetricCollectionConfig(Strict):
         of_tag = (name for name in names if without_strategy(name) in {metric, without_strategy(metric)})
         return next(of_tag, None) or next(iter(get_close_matches(metric, names, n=1, cutoff=0.9)), None)
 
+    def strategies_of(self, tag: str) -> tuple[Strategy, ...]:
+        key = best_match(self.metric_to_aggregation_strategy, tag)
+        chosen = () if key is None else self.metric_to_aggregation_strategy[key]
+        given = chosen.strategies if isinstance(chosen, TagAggregation) else chosen
+        return given or self.default_aggregation_strategies
+
     @property
     def own_names(self) -> frozenset[str]:
-        key = best_match(self.metric_to_aggregation_strategy, STEP_TIME)
-        chosen = () if key is None else self.metric_to_aggregation_strategy[key]
-        strategies = chosen.strategies if isinstance(chosen, TagAggregation) else chosen
-        made = (f"{STEP_TIME}_{one}" for one in strategies or self.default_aggregation_strategies)
+        made = (f"{STEP_TIME}_{one}" for one in self.strategies_of(STEP_TIME))
         return frozenset(filter(is_generated, (*made, *self.sources.literals, *self.expressions)))
 
     @model_validator(mode="before")

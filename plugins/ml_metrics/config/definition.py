@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from collections.abc import Iterator
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -11,7 +13,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import InitErrorDetails
 
 from ml_metrics.config.accelerators import CPU, AcceleratorField
-from ml_metrics.config.collection import MetricCollectionConfig, check_params
+from ml_metrics.config.collection import MetricCollectionConfig, Strategy, check_params
 from ml_metrics.config.conditions import OnRegressionField, RegressionTestConfig
 from ml_metrics.config.faults import Fault, fault_problems
 from ml_metrics.config.naming import ADDRESS, check_name
@@ -31,6 +33,8 @@ from ml_metrics.config.pod import (
 from ml_metrics.config.schedule import check_schedule, unfillable
 from ml_metrics.config.strict import OneOf, Strict, checked, matching
 from ml_metrics.config.times import Day, Duration
+from ml_metrics.core.kinds import is_generated
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc, end_of_day
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -440,3 +444,23 @@ def longest_attempt(test: TestDefinition) -> timedelta:
 def longest_run(test: TestDefinition) -> timedelta:
     """With the delays before the attempts and before tries that take over."""
     return (test.retries + 1) * longest_attempt(test) + (test.retries + RETRIES) * MAX_DELAY
+
+
+def doubts(test: TestDefinition) -> Iterator[str]:
+    """What only a run would show: a variable that nothing sets, and a condition on what is not collected."""
+    of_pods = ("MODEL_DIR", "ML_METRICS_RUN_DIR", "JOB_NAME", "POD_NAME", "POD_NAMESPACE", "POD_UID")
+    known = {*of_pods, *test.env, *test.secrets}
+    texts = "\n".join((*test.command, *test.args, *test.env.values()))
+    for name in dict.fromkeys(re.findall(r"(?<!\$)\$\(([A-Z][A-Z0-9_]*)\)", texts)):
+        if name not in known and not name.startswith(("KUBERNETES_", "ML_METRICS_", "OUTPUT_")):
+            yield f"{test.source}: nothing sets the variable $({name}){did_you_mean(name, known)}"
+    collection = test.metric_collection_config
+    own_names = {*collection.metrics, *collection.expressions, *collection.sources.literals}
+    for name in test.regression_test_config.metric_success_conditions:
+        found = re.fullmatch(f"(?P<tag>.+?)_(?P<strategy>{'|'.join(Strategy)}|mean)", name)
+        if not found or "*" in name or name in own_names or is_generated(name):
+            continue
+        collected = [str(one) for one in collection.strategies_of(found["tag"])]
+        if found["strategy"] not in collected:
+            near = did_you_mean(name, [f"{found['tag']}_{one}" for one in collected])
+            yield f"{test.source}: {name}: of {found['tag']}, only {', '.join(collected)} is collected{near}"

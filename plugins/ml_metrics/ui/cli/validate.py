@@ -35,8 +35,7 @@ from ml_metrics.config import loading
 from ml_metrics.config.clusters import namespace_of
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.conditions import DEFAULT, RegressionTestConfig
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.doubts import doubts
+from ml_metrics.config.definition import TestDefinition, doubts
 from ml_metrics.config.editing import CONDITIONS
 from ml_metrics.config.loading import LoadedFile
 from ml_metrics.config.patterns import best_match, matches
