@@ -13,11 +13,12 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import InitErrorDetails
 
 from ml_metrics.config.accelerators import CPU, AcceleratorField
-from ml_metrics.config.collection import MetricCollectionConfig, Strategy, check_params
+from ml_metrics.config.collection import MetricCollectionConfig, check_params
 from ml_metrics.config.conditions import OnRegressionField, RegressionTestConfig
 from ml_metrics.config.faults import Fault, fault_problems
 from ml_metrics.config.naming import ADDRESS, check_name
 from ml_metrics.config.params import Params, check_references
+from ml_metrics.config.patterns import is_pattern
 from ml_metrics.config.pod import (
     ClusterOfTest,
     EnvName,
@@ -33,7 +34,7 @@ from ml_metrics.config.pod import (
 from ml_metrics.config.schedule import check_schedule, unfillable
 from ml_metrics.config.strict import OneOf, Strict, checked, matching
 from ml_metrics.config.times import Day, Duration
-from ml_metrics.core.kinds import is_generated
+from ml_metrics.core.kinds import without_strategy
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc, end_of_day
 
@@ -447,7 +448,7 @@ def longest_run(test: TestDefinition) -> timedelta:
 
 
 def doubts(test: TestDefinition) -> Iterator[str]:
-    """What only a run would show: a variable that nothing sets, and a condition on what is not collected."""
+    """What only a run would show: a variable that nothing sets, and a strategy that does not exist."""
     of_pods = ("MODEL_DIR", "ML_METRICS_RUN_DIR", "JOB_NAME", "POD_NAME", "POD_NAMESPACE", "POD_UID")
     known = {*of_pods, *test.env, *test.secrets}
     texts = "\n".join((*test.command, *test.args, *test.env.values()))
@@ -457,10 +458,6 @@ def doubts(test: TestDefinition) -> Iterator[str]:
     collection = test.metric_collection_config
     own_names = {*collection.metrics, *collection.expressions, *collection.sources.literals}
     for name in test.regression_test_config.metric_success_conditions:
-        found = re.fullmatch(f"(?P<tag>.+?)_(?P<strategy>{'|'.join(Strategy)}|mean)", name)
-        if not found or "*" in name or name in own_names or is_generated(name):
-            continue
-        collected = [str(one) for one in collection.strategies_of(found["tag"])]
-        if found["strategy"] not in collected:
-            near = did_you_mean(name, [f"{found['tag']}_{one}" for one in collected])
-            yield f"{test.source}: {name}: of {found['tag']}, only {', '.join(collected)} is collected{near}"
+        tag = name.removesuffix("_mean")
+        if tag != name and name == without_strategy(name) and name not in own_names and not is_pattern(name):
+            yield f"{test.source}: {name}: no strategy is named `mean`; did you mean '{tag}_average'?"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ml_metrics.config.collection import Strategy, TagAggregation, known_about
 from ml_metrics.config.patterns import best_match, matches
-from ml_metrics.core.kinds import kind_of_metric
-from ml_metrics.core.model import Metric, Series
+from ml_metrics.core.kinds import is_generated, kind_of_metric, without_strategy
+from ml_metrics.core.model import CURVE_SUFFIX, Metric, Series
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import MAX_TAG_BYTES, finite, storable_name
-from ml_metrics.measure.collected import is_wanted
+from ml_metrics.measure.collected import STEP_TIMES, is_wanted
 from ml_metrics.measure.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean
 from ml_metrics.measure.text import quoted, shortened_list
 from ml_metrics.measure.windows import window_of, without_warm_up
@@ -156,6 +156,24 @@ def aggregation_of(tag: str, config: MetricCollectionConfig) -> TagAggregation:
         chosen = TagAggregation(strategies=chosen)
     strategies = tuple(dict.fromkeys(chosen.strategies or config.default_aggregation_strategies))
     return chosen.model_copy(update={"strategies": strategies})
+
+
+def made_by_name(names: Iterable[str], tagged: Tagged, config: MetricCollectionConfig) -> Iterator[Metric]:
+    """Metrics whose names, such as `loss_p95`, state their tag and strategy.
+
+    What the goodput log knows of step times counts before a tag `step_time`.
+    """
+    for name in names:
+        tag = without_strategy(name)
+        series = tagged.series.get(tag)
+        if series is None or tag == name or name.endswith(CURVE_SUFFIX) or not is_wanted(tag, config):
+            continue
+        own = aggregation_of(tag, config)
+        window = window_of(series, own.steps or config.steps, own.warmup or config.warmup)
+        strategy = Strategy(name.removeprefix(f"{tag}_"))
+        if not window.empty:
+            for metric in metrics_of(window.series, [strategy], own.last_n, config.facts):
+                yield replace(metric, strategy=STEP_TIMES) if is_generated(name) else metric
 
 
 def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]:

@@ -15,7 +15,7 @@ from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.limits import Allowance, Limits, few, short_texts
 from ml_metrics.core.model import CURVE_SUFFIX, Metric
 from ml_metrics.core.values import MAX_TAG_BYTES, by_storable_name, storable_name
-from ml_metrics.measure.aggregation import aggregate, aggregation_of, by_tag, notes_on, unused_patterns
+from ml_metrics.measure.aggregation import aggregate, aggregation_of, by_tag, made_by_name, notes_on, unused_patterns
 from ml_metrics.measure.collected import Collected, Environment, described, is_wanted
 from ml_metrics.measure.curves import curves_of
 from ml_metrics.measure.curves import metrics_of as curve_metrics
@@ -172,6 +172,7 @@ def collect_run(
     environment: Environment | None = None,
     limits: Limits | None = None,
     judged: Callable[[str], bool] = lambda _: False,
+    named: Iterable[str] = (),
     faults: FaultJournal | None = None,
 ) -> Collected:
     """Return the metrics of everything that a run wrote.
@@ -187,6 +188,7 @@ def collect_run(
         environment: What the run ran on and with, for expressions.
         limits: How much is read and kept. By default the limits that a setting has by default.
         judged: Whether a metric is kept before others when a limit is reached: it is judged or required.
+        named: Names of metrics that are judged or required; one like `loss_p95` needs no strategy in the config.
         faults: The planned faults of the run, and what became of them.
     """
     unreadable: list[str] = []
@@ -222,7 +224,7 @@ def collect_run(
         }
     )
     written_steps = found["tensorboard"].series if "tensorboard" in found else ()
-    for one in (*times.wall, *step_time_metrics(written_steps, config)):
+    for one in (*times.wall, *step_time_metrics(written_steps, config), *made_by_name(named, tagged, config)):
         metrics.setdefault(one.name, one)  # what the workload measured itself takes precedence
     missing = {
         **{name: reason for each in found.values() for name, reason in each.missing.items()},

@@ -72,6 +72,7 @@ def collect(test: TestDefinition, state: RunState, limits: Limits | None = None)
         environment=Environment.of(test, state.params),
         limits=limits,
         judged=test.regression_test_config.names,
+        named=test.regression_test_config.named_metrics,
         faults=state.faults,
     )
     state.folder.write("metrics", collected.document())

@@ -83,6 +83,7 @@ def run(arguments: Arguments) -> int:
             environment=environment_of(loaded.tests, folder),
             limits=Settings.load().limits,
             judged=loaded.regression_test_config.names,
+            named=loaded.regression_test_config.named_metrics,
         )
     for warning in () if arguments.json else collected.warnings:
         warn(warning)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Metric
-from ml_metrics.measure import Collected, collect
+from ml_metrics.measure import STEP_TIMES, Collected, collect, collect_run
 from ml_metrics.measure.readers import tensorboard
 from ml_metrics.measure.source import Found, Request
 from ml_metrics.store.run_folder import RunFolder
@@ -30,6 +31,25 @@ def test_a_tag_has_strategies_of_its_own_by_name_or_pattern(tmp_path: Path) -> N
     found = collected(tmp_path, metric_to_aggregation_strategy={"loss": ["min", "max", "min"], "acc*": ["max"]})
     assert [metric.name for metric in found.metrics] == ["acc_max", "acc_top5_max", "loss_min", "loss_max"]
     assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("named", "value", "strategy"),
+    [
+        ("loss_max", 3, "max"),
+        ("loss_last_n_mean", 2, "last_n_mean"),
+        ("step_time_p50", 4, STEP_TIMES),  # those of a goodput log count before
+    ],
+)
+def test_a_metric_that_is_judged_needs_no_strategy_in_the_config(
+    named: str, value: float, strategy: str, tmp_path: Path
+) -> None:
+    write(tmp_path, loss=[3, 2, 1], step_time=[5, 4, 3], lr=[1])
+    config = MetricCollectionConfig.model_validate({"tags_to_ignore": ["lr"]})
+    not_made = ["loss_curve", "loss", "los_max", "lr_max", "loss_final", "lo*_max"]
+    found = collect_run(config, RunFolder(str(tmp_path)), None, named=[named, *not_made]).metrics
+    assert {one.name for one in found} == {"loss_final", "step_time_final", named}
+    assert [(one.value, one.strategy) for one in found if one.name == named] == [(value, strategy)]
 
 
 def test_ignored_and_included_tags(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_only_a_run_would_show_is_a_warning(tmp_path: Path, capsys: pytest.
     assert main(["validate", str(tmp_path)]) == 0
     assert capsys.readouterr().err.replace(f"warning: {tmp_path}/a.yaml: ", "").splitlines() == [
         "nothing sets the variable $(MODELDIR); did you mean 'MODEL_DIR'?",
-        "x_mean: of x, only final is collected",
+        "x_mean: no strategy is named `mean`; did you mean 'x_average'?",
     ]
 
 
