@@ -148,7 +148,7 @@ def aggregate_tags(
 
 
 def aggregation_of(tag: str, config: MetricCollectionConfig) -> TagAggregation:
-    """Return how a tag is aggregated: as the tag itself or the most particular pattern says, else by the defaults."""
+    """How a tag is aggregated: as the tag itself or the most particular pattern says, else by the defaults."""
     own = config.metric_to_aggregation_strategy
     key = best_match(own, tag)
     chosen = TagAggregation() if key is None else own[key]

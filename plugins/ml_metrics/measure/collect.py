@@ -34,7 +34,7 @@ from ml_metrics.measure.readers import (
     xprof,
 )
 from ml_metrics.measure.readers import log as logs
-from ml_metrics.measure.source import COMPUTED, Found, MemoryUsed, Request, Source
+from ml_metrics.measure.source import COMPUTED, Found, MemoryUsed, Request, Source, together
 from ml_metrics.measure.sweeps import known_sweep, sweep_metrics, within_limits
 from ml_metrics.measure.text import quoted
 from ml_metrics.measure.timing import step_time_metrics, times_of
@@ -55,12 +55,7 @@ REMEMBERED = 10_000
 
 
 class KeptFirst:
-    """What a config needs: metrics that are judged or required, and tags that it names.
-
-    Args:
-        config: What is collected.
-        judged: Whether a metric is judged or required.
-    """
+    """What a config needs: metrics that are judged or required, and tags that it names."""
 
     def __init__(self, config: MetricCollectionConfig, judged: Callable[[str], bool]) -> None:
         self._config = config
@@ -95,7 +90,7 @@ VALUES: dict[OfRun, Callable[[Workload], float | None]] = {
 
 
 def read_literals(request: Request) -> Found:
-    """Return the literals that the config requires. One that is unknown is missing, with the reason."""
+    """The literals that the config requires. One that is unknown is missing, with the reason."""
     workload, required = request.workload, request.config.sources.literals
     if workload is None:
         return Found(missing=dict.fromkeys(required, "there is no record of how the workload ended"))
@@ -117,18 +112,16 @@ def _why_unknown(literal: OfRun, workload: Workload) -> str:
 
 
 def read_memory(request: Request) -> Found:
-    """Return the peak memory that the cluster or a monitoring service measured. Without a measurement there is none."""
+    """The peak memory that the cluster or a monitoring service measured. Without a measurement there is none."""
     workload = request.workload
     if workload is None:
         return Found()
-    vm, gpu = MEMORY
     used: Mapping[str, float] = {}
     if workload.peak_memory_bytes:
-        used = {vm: float(workload.peak_memory_bytes)}
+        used = {MEMORY[0]: workload.peak_memory_bytes}
     elif request.memory_used is not None:
         used = request.memory_used(workload)
-    measured = {name: float(used[name]) for name in (vm, gpu) if name in used}
-    positive = {name: value for name, value in measured.items() if math.isfinite(value) and value > 0}
+    positive = {name: float(used[name]) for name in MEMORY if 0 < used.get(name, 0) < math.inf}
     return Found(metrics=list(_metrics(positive, workload)))
 
 
@@ -156,8 +149,6 @@ SOURCES: dict[str, Source] = {
 """All sources, by key in the config. If two have the same tag or metric, the earlier source counts."""
 MAX_TEXT = 1 << 16
 """The characters of one text that describes a run."""
-MAX_ERROR = 300
-"""The characters of an error that are reported."""
 
 
 def collect_run(
@@ -175,7 +166,7 @@ def collect_run(
     named: Iterable[str] = (),
     faults: FaultJournal | None = None,
 ) -> Collected:
-    """Return the metrics of everything that a run wrote.
+    """The metrics of everything that a run wrote.
 
     Args:
         config: What to collect, and how to aggregate it.
@@ -203,17 +194,18 @@ def collect_run(
     others = [file for file in files if file.name not in read_elsewhere]
     request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format, curve_files)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
-    series = [one for each in found.values() for one in each.series]
     recoveries: tuple[FaultFigures, ...] = ()
     if faults is not None:
         from ml_metrics.measure.faults import measure_faults  # only the runs that have some import it
 
+        series = [one for each in found.values() for one in each.series]
         recoveries, found["faults"] = measure_faults(faults, files, series, workload, config, limits)
+    every = together(found.values())
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
-    times = times_of(series, tagged, config, workload)
+    times = times_of(every.series, tagged, config, workload)
     aggregated = aggregate(tagged, config, allowance)
     curves, left_out = curves_of(tagged, config, curve_of, lambda tag: known_about(tag, config.facts).better)
-    sweeps, too_many = within_limits([known_sweep(one, config) for each in found.values() for one in each.sweeps])
+    sweeps, too_many = within_limits([known_sweep(one, config) for one in every.sweeps])
     figures, no_figures, notes = figures_of(sweeps, config)
     metrics, duplicates = _without_duplicates(
         {
@@ -226,22 +218,16 @@ def collect_run(
     written_steps = found["tensorboard"].series if "tensorboard" in found else ()
     for one in (*times.wall, *step_time_metrics(written_steps, config), *made_by_name(named, tagged, config)):
         metrics.setdefault(one.name, one)  # what the workload measured itself takes precedence
-    missing = {
-        **{name: reason for each in found.values() for name, reason in each.missing.items()},
-        **aggregated.missing,
-        **times.missing,
-        **no_figures,
-    }
+    missing = {**every.missing, **aggregated.missing, **times.missing, **no_figures}
     names = Names(dict(tagged.series), metrics, missing, environment or Environment(), workload)
     compute(names, config)
     left = kept_first.of(metrics, allowance)
-    metadata = {key: value for each in found.values() for key, value in each.metadata.items()}
-    named, merged = by_storable_name(metadata.items())
+    named, merged = by_storable_name(every.metadata.items())
     texts = short_texts(named, MAX_TEXT, allowance)
     warnings = [
         *unreadable,
         *allowance.warnings(),
-        *(warning for each in found.values() for warning in each.warnings),
+        *every.warnings,
         *tagged.warnings,
         *aggregated.warnings,
         *left_out,
@@ -253,13 +239,13 @@ def collect_run(
         *unused_patterns(tagged, config),
         *unused_file_patterns(files, config.sources),
     ]
-    if not series and not sweeps and not any(each.metrics for each in found.values()):
+    if not every.series and not sweeps and not every.metrics:
         how = f"`ml-metrics collect {folder.path} --explain` shows what would read them"
         warnings.append(f"{folder.path}: has no metrics in any of its {len(files)} files; {how}")
     return Collected(
         tuple(described(left.values(), config)),
         tuple(few(warnings)),
-        sum(each.files for each in found.values()),
+        every.files,
         texts,
         missing,
         tuple(few([*aggregated.notes, *names.notes, *notes, *notes_on(left.values())])),
@@ -294,7 +280,7 @@ def _read(source: str, request: Request) -> Found:
     try:
         return SOURCES[source](request)
     except Exception as error:  # noqa: BLE001  (an error in one source must not affect the others)
-        return Found(warnings=(f"{source}: could not be read: {type(error).__name__}: {str(error)[:MAX_ERROR]}",))
+        return Found(warnings=(f"{source}: could not be read: {type(error).__name__}: {str(error)[:300]}",))
 
 
 def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
@@ -374,10 +360,13 @@ def _read_alone(file: File, folder: RunFolder, config: MetricCollectionConfig, l
     by_format = registry.sort([file], config.sources, allowance)
     request = Request(config, folder, [] if by_format.names else [file], None, allowance=allowance, sorted=by_format)
     found = {name: _read(name, request) for name in SOURCES if name in OF_FILES and _is_on(name, config.sources)}
-    having = {name: one for name, one in found.items() if one.series or one.metrics}
-    metrics = aggregate(by_tag({name: one.series for name, one in having.items()}, config), config, allowance).metrics
-    metrics += [one for each in having.values() for one in _wanted(each.metrics, config)]
-    names = [next(iter(by_format.by_format)) if name == "formats" else name for name in having]
-    warnings = (*allowance.warnings(), *(warning for one in found.values() for warning in one.warnings))
-    metadata = {name: text for one in found.values() for name, text in one.metadata.items()}
-    return Explained(file.name, " and ".join(names), tuple(described(metrics, config)), warnings, metadata)
+    every = together(found.values())
+    metrics = aggregate(by_tag({name: one.series for name, one in found.items()}, config), config, allowance).metrics
+    metrics += _wanted(every.metrics, config)
+    names = [
+        next(iter(by_format.by_format)) if name == "formats" else name
+        for name, one in found.items()
+        if one.series or one.metrics
+    ]
+    warnings = (*allowance.warnings(), *every.warnings)
+    return Explained(file.name, " and ".join(names), tuple(described(metrics, config)), warnings, every.metadata)

@@ -47,7 +47,7 @@ def curves_of(
 
 
 def curve_of(series: Series, better: str = "") -> TagCurve:
-    """Return the curve of a series: for each group of steps, the median of its finite values at their median step.
+    """The curve of a series: for each group of steps, the median of its finite values at their median step.
 
     The order of the points does not matter. Steps that a restarted workload wrote again are in the same group.
     """
@@ -70,7 +70,7 @@ def curve_of(series: Series, better: str = "") -> TagCurve:
 
 
 def groups_of(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the group of each step, as its first step.
+    """The group of each step, as its first step.
 
     Groups begin at the same steps in every run, whatever its length: one of a longer run is several of a shorter one.
     """

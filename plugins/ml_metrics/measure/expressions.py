@@ -49,7 +49,7 @@ FUNCTIONS: dict[str, Callable[..., Values]] = {
 
 
 def computed(tree: ast.expr, values: Mapping[Reference, Values]) -> Values:
-    """Return the value of a valid expression.
+    """The value of a valid expression.
 
     A result that is not finite at any place of the expression stays so: `1 / (1 / 0)` is not 0.
     """
@@ -77,7 +77,7 @@ def _computed(node: ast.expr, values: Mapping[Reference, Values]) -> Values:
 
 
 def _finite(result: Values, *given: Values) -> Values:
-    """Return the result with NaN wherever it, or a number that it was made from, is not finite."""
+    """The result with NaN wherever it, or a number that it was made from, is not finite."""
     is_finite = reduce(np.logical_and, map(np.isfinite, given), np.isfinite(result))
     return np.where(is_finite, result, np.nan)
 
@@ -105,7 +105,7 @@ class Names:
     notes: list[str] = field(default_factory=list)
 
     def look_up(self, reference: Reference, expression: str) -> Series | float:
-        """Return what a name refers to: a fact, else a tag, else a metric. Raises UnknownNameError with the reason."""
+        """What a name refers to: a fact, else a tag, else a metric. Raises UnknownNameError with the reason."""
         name = reference.name
         if reference.of is Of.PARAM:
             return _known(self.environment.param(name))
@@ -195,7 +195,7 @@ def _result(name: str, parsed: Formula, values: Mapping[Reference, Series | floa
 def _joined(
     found: Sequence[Series], name: str, notes: list[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], list[NDArray[np.float64]]]:
-    """Return the points of several tags at their common steps. Of a step that was written again, the last counts."""
+    """The points of several tags at their common steps. Of a step that was written again, the last counts."""
     if len(found) == 1:
         return found[0].step, found[0].wall_time, [found[0].value]
     first = found[0]
@@ -214,7 +214,7 @@ def _joined(
 
 
 def _metrics_of(name: str, parsed: Formula, names: Names, config: MetricCollectionConfig) -> list[str]:
-    """Return the metrics that a missing expression would have: those of a tag if it refers to one."""
+    """The metrics that a missing expression would have: those of a tag if it refers to one."""
 
     def is_of_points(one: Reference) -> bool:
         number = one.name in FACTS or one.name in {*names.numbers, *names.metrics, *names.missing}

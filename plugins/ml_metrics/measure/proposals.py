@@ -181,7 +181,7 @@ def _path(keys: Keys) -> str:
 
 
 def _step_of(elements: list[dict[str, Any]]) -> str | None:
-    """Return the field that is the step of every element, or most of them, if it grows."""
+    """The field that is the step of every element, or most of them, if it grows."""
     for step in STEPS:
         values = [step_of(_as_number(one[step])) for one in elements if step in one]
         whole = [value for value in values if value is not None]
@@ -198,7 +198,7 @@ def _as_number(value: Any) -> Any:
 
 
 def _names_of(group: _Group) -> list[str]:
-    """Return the fields that tell the elements of a list apart, in braces; else their keys or numbers."""
+    """The fields that tell the elements of a list apart, in braces; else their keys or numbers."""
     stars = [key for key in group.keys if key in {None, EACH}]
     places = [f"{{{position}}}" for position, key in enumerate(stars, 1) if key == EACH]
     elements = group.elements

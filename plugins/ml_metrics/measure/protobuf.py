@@ -28,7 +28,7 @@ class Readable(Protocol):
 
 
 def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
-    """Return a variable-length integer and its end."""
+    """A variable-length integer and its end."""
     if position < end and (value := data[position]) < CONTINUATION_BIT:
         return value, position + 1
     value = shift = 0
@@ -46,7 +46,7 @@ def varint(data: Readable, position: int, end: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """Return a 64-bit integer as a signed one. The wire format stores only its bits."""
+    """A 64-bit integer as a signed one. The wire format stores only its bits."""
     return value - (1 << 64) if value >> 63 else value
 
 

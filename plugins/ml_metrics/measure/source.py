@@ -15,7 +15,7 @@ from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.core.model import Metric, Series, Sweep
@@ -71,3 +71,16 @@ class Found:
 
 
 Source = Callable[[Request], Found]
+
+
+def together(found: Iterable[Found]) -> Found:
+    every = list(found)
+    return Found(
+        [series for one in every for series in one.series],
+        [metric for one in every for metric in one.metrics],
+        [warning for one in every for warning in one.warnings],
+        sum(one.files for one in every),
+        {name: text for one in every for name, text in one.metadata.items()},
+        {name: why for one in every for name, why in one.missing.items()},
+        [sweep for one in every for sweep in one.sweeps],
+    )

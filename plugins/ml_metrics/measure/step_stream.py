@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.measure.readers.log_profiles import Profile
     from ml_metrics.store.run_folder import RunFolder
 
 GOODPUT_STEP, GOODPUT_TIME = "step_count", "step_start_time"
@@ -101,14 +100,15 @@ class StepStream:
             self.newest = step.number
 
     def _steps(self, reader: LineReader) -> Iterator[Step]:
-        profile = self._profile if not reader.file.name.endswith(".jsonl") else None
-        for block in reader.new_blocks():
-            yield from _printed(block, profile) if profile else self._written(block)
-
-    @property
-    def _profile(self) -> Profile | None:
         name = self.config.sources.logs.profile
-        return LOG_PROFILES.get(name) if name else None
+        profile = LOG_PROFILES.get(name) if name and not reader.file.name.endswith(".jsonl") else None
+        for block in reader.new_blocks():
+            if profile is None:
+                yield from self._written(block)
+                continue
+            lines = COLOUR.sub(b"", block).decode(errors="replace").splitlines()
+            readings = filter(None, map(profile.start(), lines))
+            yield from (Step(one.step, None) for one in readings if one.step is not None)
 
     def _written(self, block: bytes) -> Iterator[Step]:
         for _, value in parse_lines(block, lambda *_: None):
@@ -121,11 +121,3 @@ class StepStream:
             if plan.step is None or plan.step.lower() == EPOCH or (step := step_of(value[plan.step])) is None:
                 continue
             yield Step(step, seconds_of(value[plan.time], certain=plan.certain_time) if plan.time else None)
-
-
-def _printed(block: bytes, profile: Profile) -> Iterator[Step]:
-    parse = profile.start()
-    for line in COLOUR.sub(b"", block).decode(errors="replace").splitlines():
-        reading = parse(line)
-        if reading is not None and reading.step is not None:
-            yield Step(reading.step, None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def last(series: Series) -> int:
-    """Return the index of the point with the latest wall time; of several, the one that was written last."""
+    """The index of the point with the latest wall time; of several, the one that was written last."""
     backwards = series.wall_time[::-1]
     index = int(backwards.argmax())
     if np.isnan(backwards[index]):
@@ -33,31 +33,31 @@ def last(series: Series) -> int:
 
 
 def first(series: Series) -> int:
-    """Return the index of the point with the earliest wall time; of several, the one that was written first."""
+    """The index of the point with the earliest wall time; of several, the one that was written first."""
     times = series.wall_time
     index = int(times.argmin())
     return int(_times(series).argmin()) if np.isnan(times[index]) else index
 
 
 def highest(series: Series) -> int:
-    """Return the index of the greatest finite value; of several, the first."""
+    """The index of the greatest finite value; of several, the first."""
     index = int(series.value.argmax())
     return index if np.isfinite(series.value[index]) else int(_finite(series, -np.inf).argmax())
 
 
 def lowest(series: Series) -> int:
-    """Return the index of the smallest finite value; of several, the first."""
+    """The index of the smallest finite value; of several, the first."""
     index = int(series.value.argmin())
     return index if np.isfinite(series.value[index]) else int(_finite(series, np.inf).argmin())
 
 
 def latest(series: Series, count: int) -> NDArray[np.intp]:
-    """Return the indices of the points with the latest wall times; of several with one time, those written last."""
+    """The indices of the points with the latest wall times; of several with one time, those written last."""
     return np.argsort(_times(series), kind="stable")[-count:]
 
 
 def _times(series: Series) -> Values:
-    """Return the wall times. A point without one follows the point that was written before it."""
+    """The wall times. A point without one follows the point that was written before it."""
     known = ~np.isnan(series.wall_time)
     if not known.any():
         return np.broadcast_to(np.float64(-np.inf), known.size)
@@ -72,7 +72,7 @@ BY_VALUE: dict[Strategy, Callable[[Series], int]] = {Strategy.MAX: highest, Stra
 
 
 def mean(values: Values) -> float:
-    """Return the mean, from a sum that is rounded once."""
+    """The mean, from a sum that is rounded once."""
     try:
         return math.fsum(values.tolist()) / len(values)
     except OverflowError:  # the sum overflows, although the mean may not
@@ -80,7 +80,7 @@ def mean(values: Values) -> float:
 
 
 def trimmed_mean(values: Values) -> float:
-    """Return the mean without the lowest and the highest tenth of the values, each rounded down to whole values."""
+    """The mean without the lowest and the highest tenth of the values, each rounded down to whole values."""
     beyond = len(values) // 10
     if not beyond:
         return mean(values)
@@ -88,7 +88,7 @@ def trimmed_mean(values: Values) -> float:
 
 
 def deviation(values: Values) -> float:
-    """Return the standard deviation of the population (ddof 0)."""
+    """The standard deviation of the population (ddof 0)."""
     scale = _scale(values)
     distances = values * scale - mean(values * scale)
     return math.sqrt(math.fsum((distances * distances).tolist()) / len(values)) / scale
@@ -102,7 +102,7 @@ def median(values: Values) -> float:
 
 
 def percentile(values: Values, percent: int) -> float:
-    """Return a percentile, with linear interpolation between the neighbouring values."""
+    """A percentile, with linear interpolation between the neighbouring values."""
     lower, beyond = divmod((len(values) - 1) * percent, 100)
     upper = min(lower + 1, len(values) - 1)
     partitioned = np.partition(values, (lower, upper))
@@ -126,7 +126,7 @@ NUMBERS: dict[Strategy, Callable[[Values], float]] = {
 
 
 def _scale(values: Values) -> float:
-    """Return a power of two that keeps the squares of the scaled values from overflow and underflow."""
+    """A power of two that keeps the squares of the scaled values from overflow and underflow."""
     greatest = float(np.abs(values).max())
     if greatest > 2.0**500:
         return 2.0**-600

@@ -70,7 +70,7 @@ class WarmUp:
 
 
 def find_warm_up(values: Values) -> WarmUp | Absence:
-    """Return the warm-up of finite values in the order of their steps, or why there is none."""
+    """The warm-up of finite values in the order of their steps, or why there is none."""
     if len(values) < MIN_POINTS:
         return Absence.SHORT
     power = math.frexp(float(np.abs(values).max()))[1]
@@ -97,7 +97,7 @@ def _found(values: Values) -> int | Absence:
 
 
 def _distances(values: Values) -> Values:
-    """Return the distance of each value from the steady level, in spreads of the steady part."""
+    """The distance of each value from the steady level, in spreads of the steady part."""
     steady = values[len(values) // 2 :]
     level = median(steady)
     centred = values - level
@@ -174,7 +174,7 @@ class Window:
 
 
 def window_of(series: Series, steps: Steps, warmup: Warmup, sources: Iterable[Series] = ()) -> Window:
-    """Return the points of a series that count. The warm-up is looked for in the points that `steps` leaves.
+    """The points of a series that count. The warm-up is looked for in the points that `steps` leaves.
 
     `sources` are the tags that a series was computed from: what is warm-up of one of them is warm-up of the series.
     """
@@ -198,7 +198,7 @@ def window_of(series: Series, steps: Steps, warmup: Warmup, sources: Iterable[Se
 
 
 def _warm_up(series: Series) -> tuple[WarmUp | Absence, int]:
-    """Return the warm-up of a series and its last position, below all positions if there is none."""
+    """The warm-up of a series and its last position, below all positions if there is none."""
     at, values = _by_position(_positions(series), series.value)
     found = find_warm_up(values)
     return found, int(at[found.points - 1]) if isinstance(found, WarmUp) else NOWHERE
@@ -228,7 +228,7 @@ def _within(series: Series, steps: Steps) -> Series:
 
 
 def _positions(series: Series) -> NDArray[np.int64]:
-    """Return the step of each point; its index in a series of several points that all have the same step."""
+    """The step of each point; its index in a series of several points that all have the same step."""
     if len(series) > 1 and (series.step == series.step[0]).all():
         return np.arange(len(series))
     return series.step
@@ -237,7 +237,7 @@ def _positions(series: Series) -> NDArray[np.int64]:
 def _by_position(
     positions: NDArray[np.int64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the positions with a finite value, in order, and the lower median of the values at each."""
+    """The positions with a finite value, in order, and the lower median of the values at each."""
     finite = np.isfinite(values)
     positions, values = positions[finite], values[finite]
     if increase(positions):

@@ -77,6 +77,20 @@ def has(*keys: str) -> Callable[[Beginning], bool]:
     return lambda file: isinstance(file.document, dict) and file.document.keys() >= set(keys)
 
 
+def each(*keys: str) -> Callable[[Beginning], bool]:
+    """Whether a file is a list of objects with these keys."""
+    return lambda file: isinstance(file.document, list) and _all_have(file.document, keys)
+
+
+def lines_of(*keys: str) -> Callable[[Beginning], bool]:
+    """Whether a file is an object with these keys, or each of its first lines is one."""
+    return lambda file: _all_have(file.documents, keys)
+
+
+def _all_have(objects: list[Any], keys: tuple[str, ...]) -> bool:
+    return bool(objects) and all(isinstance(one, dict) and one.keys() >= set(keys) for one in objects)
+
+
 def keys_of(document: Any, name: str) -> dict[str, Any]:
     """An object within an object; empty where there is none."""
     found = document.get(name) if isinstance(document, dict) else None

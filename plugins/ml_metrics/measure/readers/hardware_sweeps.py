@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Stated
-from ml_metrics.measure.readers.format import Format, keys_of
+from ml_metrics.measure.readers.format import Format, has, keys_of
 from ml_metrics.measure.readers.serving_sweeps import IN_BRACKETS, count_of, dotted
 from ml_metrics.measure.sweeps import Axis, Value, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ml_metrics.measure.readers.format import Beginning
     from ml_metrics.measure.readings import Readings
 
 SIZES = Axis(("size",), {"size": "B"}, by_file=True)
@@ -50,18 +49,7 @@ def read_nccl(found: Readings) -> None:
         if all(value.y is None for value in values.values()):
             continue
         settings = {"size": cells[0], "collective": collective or None, "table": None if collective else table}
-        found.measured(settings, values, failed=any(_is_wrong(side[-1]) for side in sides))
-
-
-def _is_wrong(cell: str) -> bool:
-    """Whether results were wrong: the number of wrong values, or in old versions the greatest error."""
-    errors = number(cell)
-    return errors is not None and errors >= 1
-
-
-def is_nccl_json(file: Beginning) -> bool:
-    content = file.document
-    return isinstance(content, dict) and isinstance(content.get("results"), list) and "nccl_version" in content
+        found.measured(settings, values, failed=any((number(side[-1]) or 0) >= 1 for side in sides))
 
 
 NCCL_KEYS = {"time": "time", "cpu_time": "time", "alg_bw": "algbw", "bus_bw": "busbw", "p50_us": "p50", "p99_us": "p99"}
@@ -191,10 +179,6 @@ def bytes_of(text: Any) -> Any:
 # MLPerf Storage, MLPerf Inference
 
 
-def is_storage(file: Beginning) -> bool:
-    return "num_accelerators" in keys_of({"file": file.document}, "file") and bool(keys_of(file.document, "metric"))
-
-
 OF_STORAGE = {
     "percentage": Stated("%", HIGHER), "MB_per_second": Stated("MB/s", HIGHER),
     "samples_per_second": Stated("samples/s", HIGHER),
@@ -249,7 +233,7 @@ def read_loadgen(found: Readings) -> None:
 
 FORMATS = (
     Format("nccl-tests", (b"busbw", b"algbw", b"(GB/s)"), read_nccl, axis=SIZES),
-    Format("nccl-tests-json", (b'"nccl_version"',), read_nccl_json, is_nccl_json, SIZES),
+    Format("nccl-tests-json", (b'"nccl_version"',), read_nccl_json, has("results", "nccl_version"), SIZES),
     Format(
         "osu",
         (b"# OSU",),
@@ -268,7 +252,7 @@ FORMATS = (
         "mlperf-storage",
         (b'"num_accelerators"', b'"metric"'),
         read_storage,
-        is_storage,
+        has("num_accelerators", "metric"),
         Axis(("num_accelerators", "num_hosts")),
     ),
     Format(

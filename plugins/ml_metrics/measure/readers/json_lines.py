@@ -13,7 +13,7 @@ Results with different dimensions are sub-runs. A sub-run's name precedes the na
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.patterns import matches_file
@@ -21,12 +21,13 @@ from ml_metrics.measure.lines import is_part_of, parse_lines
 from ml_metrics.measure.points import LINE, STEPS, TIMESTAMP, PointFields, seconds_of, step_of
 from ml_metrics.measure.readers.streams import STEM
 from ml_metrics.measure.readings import PACKED, Readings, as_written
+from ml_metrics.measure.source import Found, together
 from ml_metrics.measure.text import leaves, number_in, number_of, quoted
 
 if TYPE_CHECKING:
     from ml_metrics.config.collection import JsonLines
     from ml_metrics.measure.points import Plan
-    from ml_metrics.measure.source import Found, Request
+    from ml_metrics.measure.source import Request
     from ml_metrics.store import storage
 
 
@@ -47,20 +48,17 @@ def read(request: Request) -> Found:
     results = Readings(request.allowance, options.prefix, options.named_by)
     lines = _Lines(flat, results, options, PointFields(options.step, options.time))
     flat.read_each((file for file in request.files if _is_selected(file, options)), lines.read)
-    of_results = results.found()
-    found = flat.found()
-    found = replace(found, metadata={**found.metadata, **of_results.metadata})
+    of_results, found = results.found(), flat.found()
     if options.lines == "points":
-        return replace(found, series=[*found.series, *of_results.series])
+        return together([found, of_results])
     in_folders = request.config.use_run_name_prefix
     metrics = list(as_written(of_results.series, options.prefix, lambda values: values[-1], in_folders=in_folders))
-    if repeated := sum(metric.points > 1 for metric in metrics):
-        why = (
-            f"{repeated} metrics have several lines with the same dimensions, of which the last counts; "
-            "with sources.json_lines.lines: points, all do"
-        )
-        found = replace(found, warnings=[*found.warnings, why])
-    return replace(found, metrics=metrics)
+    repeated = sum(metric.points > 1 for metric in metrics)
+    why = (
+        f"{repeated} metrics have several lines with the same dimensions, of which the last counts; "
+        "with sources.json_lines.lines: points, all do"
+    )
+    return together([found, Found((), metrics, [why] if repeated else [], metadata=of_results.metadata)])
 
 
 def _is_selected(file: storage.File, options: JsonLines) -> bool:

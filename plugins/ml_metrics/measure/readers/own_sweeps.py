@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from ml_metrics.config.patterns import matches_file
 from ml_metrics.measure.readers.format import each_object
 from ml_metrics.measure.readers.serving_sweeps import count_of, facts, rows_of_csv
 from ml_metrics.measure.readings import Readings
-from ml_metrics.measure.source import Found, Request
+from ml_metrics.measure.source import Found, Request, together
 from ml_metrics.measure.sweeps import Axis, Value, number, sweeps_of
 
 if TYPE_CHECKING:
@@ -21,22 +20,15 @@ if TYPE_CHECKING:
 
 
 def read(request: Request) -> Found:
-    every = Found()
+    parts: list[Found] = []
     for name, own in request.config.sources.curves.items():
         readings = Readings(request.allowance)
         files = [file for file in request.curve_files if matches_file(own.files, file.name)]
         readings.read_each(files, partial(_read_file, own=own), "could not be read as a curve")
         sweeps = sweeps_of(readings.measurements, Axis((own.x,), {own.x: own.x_unit}, rates=(own.x,)), own.series)
         none = f"sources.curves.{name}: no row of {len(files)} files has a number {own.x!r} for x"
-        warnings = [none] if files and not sweeps else []
-        found = readings.found()
-        every = replace(
-            every,
-            sweeps=[*every.sweeps, *sweeps],
-            warnings=[*every.warnings, *warnings, *found.warnings],
-            files=every.files + len(files),
-        )
-    return every
+        parts += [Found(sweeps=sweeps, warnings=[none] if files and not sweeps else []), readings.found()]
+    return together(parts)
 
 
 def _read_file(readings: Readings, own: OwnCurves) -> None:

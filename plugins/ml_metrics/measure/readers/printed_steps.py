@@ -86,7 +86,7 @@ def printed_steps(
 def read_printed_steps(
     files: Sequence[storage.File], profile: Profile, workload: Workload, allowance: Allowance, job: str
 ) -> Printed:
-    """Return the entries that the log with most lines of training gives.
+    """The entries that the log with most lines of training gives.
 
     Times without a zone are in that zone in which they are between the start and the end of the workload.
     """
@@ -150,7 +150,7 @@ def _with_durations(lines: Sequence[_Line]) -> Sequence[_Line]:
 
 
 def time_in(text: str, run: Run) -> float | None:
-    """Return the time that a line states, in seconds since 1970; without a zone, as if it were in UTC."""
+    """The time that a line states, in seconds since 1970; without a zone, as if it were in UTC."""
     try:
         if match := ISO.search(text):
             day, clock, fraction, zone = match.groups()
@@ -202,7 +202,7 @@ def _entries(lines: Sequence[_Line], starts: Sequence[float], end: float) -> Ite
 
 
 def _begins(line: _Line, before: _Line | None, first: int) -> list[float]:
-    """Return when each step began that a line covers: those since the line before, if it is not printed every step.
+    """When each step began that a line covers: those since the line before, if it is not printed every step.
 
     The first line of an attempt covers as many as most lines, if it states their duration, and if the next one does,
     too: Megatron-LM and torchtitan print the very first step by itself, and then every tenth.

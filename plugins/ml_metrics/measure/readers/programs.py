@@ -15,9 +15,11 @@ from ml_metrics.measure.points import PointFields, seconds_of, step_of
 from ml_metrics.measure.readers.documents import add_all, documents_in, measured, parse_xml
 from ml_metrics.measure.readers.format import (
     Format,
+    each,
     each_object,
     has,
     keys_of,
+    lines_of,
     numbers_in,
     objects_in,
     value_of,
@@ -204,13 +206,6 @@ def _add_perfherder(found: Readings, name: str, one: dict[str, Any], suite: dict
     found.add(name, [value], Stated(stated_unit(one.get("unit") or suite.get("unit")), better, repeats=True))
 
 
-def _is_jmh(file: Beginning) -> bool:
-    content = file.document
-    return (isinstance(content, list) and bool(content)) and all(
-        isinstance(one, dict) and "primaryMetric" in one for one in content
-    )
-
-
 def _read_jmh(found: Readings) -> None:
     for one in objects_in(found.document()):
         better = HIGHER if one.get("mode") == "thrpt" else LOWER
@@ -221,10 +216,6 @@ def _read_jmh(found: Readings) -> None:
             tag = f"{one['benchmark']}/{name}" if name else str(one["benchmark"])
             score = value_of(measures.get("score"))
             found.add(tag, values or ([] if score is None else [score]), known, dimensions=one.get("params") or {})
-
-
-def _is_otlp(file: Beginning) -> bool:
-    return bool(file.documents) and all(isinstance(one, dict) and "resourceMetrics" in one for one in file.documents)
 
 
 def _read_otlp(found: Readings) -> None:
@@ -315,8 +306,8 @@ FORMATS = (
         by_paths({"metrics": _IPERF}),
         has("start", "intervals", "end"),
     ),
-    Format("jmh", (b'"primaryMetric"',), _read_jmh, _is_jmh),
-    Format("otlp", (b'"resourceMetrics"',), _read_otlp, _is_otlp),
+    Format("jmh", (b'"primaryMetric"',), _read_jmh, each("primaryMetric")),
+    Format("otlp", (b'"resourceMetrics"',), _read_otlp, lines_of("resourceMetrics")),
     Format("evals-result", (b"{", b"["), by_paths({"metrics": {"{1}/{2}": "$.*.*"}, "step": INDEX}), _is_evals),
     Format(
         "junit",

@@ -29,7 +29,7 @@ from ml_metrics.measure.readers import (
 from ml_metrics.measure.readers.documents import NAME as DOCUMENTS
 from ml_metrics.measure.readers.format import Beginning
 from ml_metrics.measure.readings import Readings
-from ml_metrics.measure.source import Found, Request
+from ml_metrics.measure.source import Found, Request, together
 from ml_metrics.measure.sweeps import sweeps_of
 from ml_metrics.measure.text import quoted, shortened_list
 
@@ -159,32 +159,26 @@ def _is_given_to_another(file: storage.File, sources: Sources) -> bool:
 def read(request: Request) -> Found:
     """Of a series that files of two formats have, the earlier one counts: vLLM writes its results in two formats."""
     options, found = request.config.sources.formats, request.sorted or Sorted()
-    every = Found(warnings=found.warnings)
+    parts = [Found(warnings=found.warnings)]
     format_of: dict[tuple[str, str], str] = {}
-    kept: list[Series] = []
     twice: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for one in FORMATS:
         if not (files := found.by_format.get(one.name)):
             continue
         own = read_files(one, files, request.allowance, options.prefix, options.named_by)
+        kept: list[Series] = []
         for series in own.series:
             first = format_of.setdefault((series.run, series.tag), one.name)
             if first == one.name:
                 kept.append(series)
             else:
                 twice[first, one.name].append(quoted(series.tag))
-        every = Found(
-            kept,
-            warnings=[*every.warnings, *own.warnings],
-            files=every.files + own.files,
-            metadata={**every.metadata, **own.metadata},
-            sweeps=[*every.sweeps, *own.sweeps],
-        )
+        parts.append(replace(own, series=kept))
     of_both = [
         f"{shortened_list(tags)} in files of {first} and {other}: those of {first} count"
         for (first, other), tags in twice.items()
     ]
-    return replace(every, warnings=[*every.warnings, *of_both])
+    return together([*parts, Found(warnings=of_both)])
 
 
 def read_files(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER, kind_of
 from ml_metrics.core.model import Stated
-from ml_metrics.measure.readers.format import Beginning, Format, each_object, keys_of, value_of
+from ml_metrics.measure.readers.format import Beginning, Format, each, each_object, keys_of, lines_of, value_of
 from ml_metrics.measure.sweeps import Axis, Value, number
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def read_stage(found: Readings) -> None:
 
 # SGLang: {"backend": "sglang", "dataset_name": "random", "request_rate": 4.0, "output_throughput": 812.5, ...}
 
-SGLANG = frozenset({"backend", "dataset_name", "output_throughput", "median_ttft_ms"})
+SGLANG = ("backend", "dataset_name", "output_throughput", "median_ttft_ms")
 SGLANG_SETTINGS = (
     "dataset_name", "backend", "request_rate", "max_concurrency", "random_input_len", "random_output_len",
     "random_range_ratio", "sharegpt_output_len", "tag",
@@ -88,10 +88,7 @@ SGLANG_SETTINGS = (
 
 
 def is_sglang(file: Beginning) -> bool:
-    found = file.documents
-    return bool(found) and all(
-        isinstance(one, dict) and one.keys() >= SGLANG and "model_id" not in one for one in found
-    )
+    return lines_of(*SGLANG)(file) and all("model_id" not in one for one in file.documents)
 
 
 def read_sglang(found: Readings) -> None:
@@ -163,13 +160,6 @@ def with_unit(name: str) -> tuple[str, Stated]:
 
 
 # A list of results of vLLM, one for each concurrency
-
-
-def is_vllm_list(file: Beginning) -> bool:
-    content = file.document
-    return (isinstance(content, list) and bool(content)) and all(
-        isinstance(one, dict) and "concurrency" in one and keys_of(one, "metrics") for one in content
-    )
 
 
 def read_vllm_list(found: Readings) -> None:
@@ -389,7 +379,7 @@ FORMATS = (
         "vllm-list",
         (b'"concurrency"', b'"metrics"'),
         read_vllm_list,
-        is_vllm_list,
+        each("concurrency", "metrics"),
         Axis(("concurrency",), by_file=True),
     ),
     Format("trtllm-bench", (OVERVIEW.encode(), b"Token Throughput"), read_trtllm, axis=TRTLLM),

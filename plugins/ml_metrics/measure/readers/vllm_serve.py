@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Stated
-from ml_metrics.measure.readers.format import Format, each_object, value_of
+from ml_metrics.measure.readers.format import Format, each_object, lines_of, value_of
 from ml_metrics.measure.readings import REPEATS
 from ml_metrics.measure.sweeps import Axis, Value
 
@@ -41,13 +41,9 @@ SECONDS = re.compile(r"(mean|median|p[\d.]+)_(ttft|tpot|itl|e2el)")
 
 
 def is_vllm(file: Beginning) -> bool:
-    options, latencies = (*BACKENDS, "burstiness"), ("mean_ttft_ms", "median_ttft")
-    return bool(file.documents) and all(
-        isinstance(one, dict)
-        and {"model_id", "num_prompts"} <= one.keys()
-        and not one.keys().isdisjoint(options)
-        and not one.keys().isdisjoint(latencies)
-        for one in file.documents
+    options, latencies = {*BACKENDS, "burstiness"}, {"mean_ttft_ms", "median_ttft"}
+    return lines_of("model_id", "num_prompts")(file) and all(
+        options & one.keys() and latencies & one.keys() for one in file.documents
     )
 
 

@@ -42,7 +42,7 @@ class Pages:
 
 
 def overview(profiles: list[str]) -> dict[str, Any]:
-    """Return the numbers and texts of a profile. XProf reports 0 for what was not measured; it is left out here."""
+    """The numbers and texts of a profile. XProf reports 0 for what was not measured; it is left out here."""
     from xprof.convert.raw_to_tool_data import xspace_to_tool_names
 
     xspace_to_tool_names(profiles)  # writes the compiled programs to files

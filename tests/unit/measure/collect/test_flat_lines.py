@@ -9,7 +9,6 @@ from unittest import mock
 import pytest
 
 from ml_metrics.core.limits import Limits
-from ml_metrics.measure import lines as line_blocks
 from unit.measure.collect.run_folders import by_name, collected, values
 
 
@@ -191,55 +190,6 @@ def test_the_number_of_tags_is_limited(tmp_path: Path) -> None:
     assert found.warnings == (
         "15 points of further series were left out: a run may have 1 series for each of 5 tags (max_tags)",
     )
-
-
-BLOCK = [{"step": index, "loss": index / 7, "acc": index, "run": "a"} for index in range(300)]
-ODD = {
-    "null": {"step": 300, "loss": None, "acc": 1, "run": "a"},
-    "a null text": {"step": 300, "loss": 1, "run": None},
-    "null in a text": {"step": 300, "loss": None, "acc": 1, "run": "a: null"},
-    "a null step": {"step": None, "loss": 1},
-    "no step": {"loss": 1},
-    "a step that is a float": {"step": 300.0, "loss": 1},
-    "a step that is a flag": {"step": True, "loss": 1},
-    "another step": {"_step": 5, "loss": 1},
-    "an additional step": {"_step": 5, "step": 3, "loss": 1},
-    "a time": {"step": 300, "time": 1.79e9, "loss": 1},
-    "a duration": {"step": 300, "time": 2.5, "loss": 1},
-    "a time that is text": {"step": 300, "time": "2026-01-01T00:00:00", "loss": 1},
-    "a time that is a flag": {"step": 300, "timestamp": True, "loss": 1},
-    "a flag": {"step": 300, "loss": 1, "acc": True, "run": "a"},
-    "a flag in a text": {"step": 300, "loss": 1, "acc": True, "run": "a: true"},
-    "other text": {"step": 300, "loss": 1, "run": "b"},
-    "a number in text": {"step": 300, "loss": "1.5", "run": "a"},
-    "a number where a text was": {"step": 300, "loss": 1, "run": "1.5"},
-    "a new field": {"step": 300, "eval": 1},
-    "an object": {"step": 300, "eval": {"loss": 1, "acc": {"top1": 2}}},
-    "an object and its flat name": {"step": 300, "eval": {"loss": 1}, "eval/loss": 2},
-    "an empty object": {"step": 300, "eval": {}},
-    "a list": {"step": 300, "loss": [1, 2]},
-    "a result": {"metrics": {"loss": 5}, "dimensions": {"run": "a"}},
-    "a log record": {"step": 300, "level": "INFO", "msg": "x", "loss": 1},
-    "only text": {"run": "a"},
-    "only a step": {"step": 300},
-    "a number too large for a float": '{"step": 300, "loss": 1e999}',
-    "a whole number too large for a float": '{"step": 300, "loss": %s}' % ("9" * 400),
-    "a whole number that no float holds": {"step": 2**60 + 1, "loss": 2**60 + 1},
-    "twice the same key": '{"step": 300, "loss": 1, "loss": 2}',
-    "half a letter": '{"step": 300, "loss": 1, "run": "\\ud800"}',
-    "not JSON": '{"step": 300, "loss',
-}
-
-
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_blocks_of_any_size_have_the_same_result(tmp_path: Path, odd: dict[str, Any] | str) -> None:
-    write(tmp_path / "m.jsonl", *BLOCK, odd, *BLOCK)
-    write(tmp_path / "all.jsonl", *[odd] * 30, *BLOCK, *[odd] * 30)
-    whole = collected(tmp_path)
-    with mock.patch.object(line_blocks, "BLOCK_BYTES", 1):
-        parts = collected(tmp_path)
-    assert repr(whole.metrics) == repr(parts.metrics)
-    assert (whole.warnings, whole.metadata) == (parts.warnings, parts.metadata)
 
 
 @pytest.mark.parametrize("rows", [5, 500])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ml_metrics.core.limits import Limits
-from ml_metrics.measure import lines as line_blocks
 from unit.measure.collect.run_folders import by_name, collected, values
 
 
@@ -88,37 +87,6 @@ def test_the_number_of_sub_runs_is_limited(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
-BLOCK = [result({"loss": index / 7, "acc": index}, host=f"h{index % 3}", batch=index % 2) for index in range(300)]
-ODD = {
-    "null": result({"loss": None}, host="h0", batch=0),
-    "null without a space": '{"metrics":{"loss":null},"dimensions":{"host":"h0","batch":0}}',
-    "null in a dimension": result({"loss": 1}, host=None, batch=0),
-    "null in a text": result({"loss": None}, host="a: null", batch=0),
-    "null in a name": result({"b: null": 1, "c": None}, host="h0", batch=0),
-    "not a number in a dimension": result({"loss": 1}, host="h0", batch=0, limit=math.nan),
-    "no dimensions but null": {"metrics": {"loss": 1}, "dimensions": None},
-    "a time": {**result({"loss": 1}, host="h0", batch=0), "timestamp": 12.5},
-    "a time that is text": {**result({"loss": 1}, host="h0", batch=0), "timestamp": "noon"},
-    "a new metric": result({"new": 1}, host="h0", batch=0),
-    "a new dimension": result({"loss": 1}, host="h0", batch=0, when="2026-01-01"),
-    "a flag": result({"acc": True}, host="h0", batch=0),
-    "a flag and a null": result({"acc": False, "loss": None}, host="h0", batch=0),
-    "a flag in a new dimension": result({"acc": True}, host="h0", batch=0, sharded=True),
-    "a flag where a number was": result({"acc": True}, host="h0", batch=True),
-    "a flag in a text": result({"acc": True}, host="a: true", batch=0),
-    "a flag in a name": result({"acc": True, "b: false": 1}, host="h0", batch=0),
-    "a flag in a list": result({"acc": True}, host="h0", batch=0, deep=[True]),
-    "a dimension of another type": result({"acc": 2}, host="h0", batch="0"),
-    "a nested dimension": result({"acc": 2}, host="h0", batch=0, deep={"b": [1]}),
-    "no dimensions": {"metrics": {"acc": 2}},
-    "a number too large for a float": '{"metrics": {"acc": 1e999}, "dimensions": {"host": "h0", "batch": 0}}',
-    "a whole number too large for a float": '{"metrics": {"acc": %s}, "dimensions": {}}' % ("9" * 400),
-    "twice the same key": '{"metrics": {"acc": 1, "acc": 2}, "dimensions": {"host": "h0", "batch": 0}}',
-    "two objects in a line": '{"metrics": {"acc": 1}} {"metrics": {"acc": 2}}',
-    "half a letter": '{"metrics": {"acc": 1}, "dimensions": {"host": "\\ud800", "batch": 0}}',
-}
-
-
 def test_metrics_and_dimensions_may_be_booleans_in_every_line(tmp_path: Path) -> None:
     lines = [result({"ok": index > 3, "loss": index}, sharded=index % 2 == 0) for index in range(6)]
     write(tmp_path / "r.jsonl", *lines)
@@ -127,18 +95,10 @@ def test_metrics_and_dimensions_may_be_booleans_in_every_line(tmp_path: Path) ->
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("points", [False, True])
-def test_blocks_of_any_size_have_the_same_result(
-    tmp_path: Path, odd: dict[str, Any] | str, points: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path / "r.jsonl", *BLOCK, odd, *BLOCK)
-    config = {"sources": {"json_lines": {"lines": "points" if points else "sub_runs"}}}
-    whole = collected(tmp_path, **config)
-    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 1)
-    parts = collected(tmp_path, **config)
-    assert repr(whole.metrics) == repr(parts.metrics)
-    assert (whole.warnings, whole.metadata) == (parts.warnings, parts.metadata)
+def test_dimensions_that_are_equal_and_of_other_types_are_other_sub_runs(tmp_path: Path) -> None:
+    kinds: list[Any] = [1, True, "1", 1.0, [1], {"b": [1]}, None, math.nan]
+    write(tmp_path / "r.jsonl", *[result({"x": 1}, n=one) for one in kinds])
+    assert list(values(collected(tmp_path))) == ["n=1/x", "n=true/x", "n=[1]/x", 'n={"b": [1]}/x', "x", "n=NaN/x"]
 
 
 def test_a_value_that_is_not_a_number_is_left_out(tmp_path: Path) -> None:
