@@ -98,7 +98,7 @@ new-machine: $(VENV)/.uv
 kubernetes:
 	@.ci/kubernetes
 
-docs: install-dev ## make the pages and tables that describe commands, formats, rooms and licences, and deploy/grafana
+docs: install-dev ## make the pages and tables that describe commands, rooms and licences, and deploy/grafana
 	@python docs/make_cli.py
 	@python docs/make_rooms.py
 	@python deploy/grafana/make.py

@@ -60,9 +60,9 @@ def stated_unit(unit: Any) -> str:
 class _Rows(dict[str, "bytearray | None"]):
     """The packed points of one sub-run in one place, by name; None where there is no room."""
 
-    def __init__(self, new: Callable[[str], bytearray | None], sub_run: SubRun = ()) -> None:
+    def __init__(self, new: Callable[[str], bytearray | None]) -> None:
         super().__init__()
-        self.new, self.sub_run = new, sub_run
+        self.new = new
 
     def __missing__(self, name: str) -> bytearray | None:
         rows = self.new(name)
@@ -332,13 +332,14 @@ class Readings:
         labels = self.labels()
         series: list[Series] = []
         files_of: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        only_null, some_null, numbers = (defaultdict[str, list[str]](list) for _ in range(3))  # by file
+        numbers: defaultdict[str, set[str]] = defaultdict(set)  # by file
+        only_null, some_null = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
         for place, sub_run, name in list(self._points):
             rows = self._points.pop((place, sub_run, name))
-            nulls = self.nulls.get((place, name), 0)
+            count, nulls = len(rows) // SIZE, self.nulls.get((place, name), 0)
             if nulls:
-                (only_null if nulls == len(rows) // SIZE else some_null)[place].append(quoted(name))
-            if not rows or (nulls and nulls == len(rows) // SIZE):
+                (only_null if nulls == count else some_null)[place].append(quoted(name))
+            if nulls == count:  # of none, too
                 continue
             folder, _, base = place.rpartition("/") if self.by_file else (place, "", "")
             parts = (base.split(".")[0] if self.file_name_prefix else "", labels.get(sub_run, ""), name)
@@ -347,7 +348,7 @@ class Readings:
             tag = self.prefix + "/".join(part for number, part in enumerate(parts) if part or number == len(parts) - 1)
             stated = self._stated.get((place, name), POINTS)
             series.append(Series(folder or ".", tag, step, time, columns["value"], stated=stated))
-            numbers[place].append(name)
+            numbers[place].add(name)
             if self.by_file:
                 files_of[folder or ".", tag].append(place)
         told = [
@@ -381,21 +382,23 @@ class Readings:
         ]
         return Found(series, (), told, self.files, {**texts, **self._texts_of_dimensions(labels), **self.metadata})
 
-    def _kept_texts(self, numbers: Mapping[str, Sequence[str]]) -> tuple[list[str], dict[str, str]]:
+    def _kept_texts(self, numbers: Mapping[str, set[str]]) -> tuple[list[str], dict[str, str]]:
         """Warnings, and the texts that are the same in all lines. If files disagree, their names precede its name."""
         told: list[str] = []
         kept: dict[str, str] = {}
         for file, texts in self.texts.items():
-            among = {name for name in texts if name in numbers.get(file, ())}
-            varying = [quoted(name) for name, text in texts.items() if text is None and name not in among]
-            for what, names in (
-                ("text that differs from line to line", varying),
-                ("text among numbers", [quoted(name) for name in texts if name in among]),
-            ):
-                told += [f"{file}: {what} was left out: {shortened_list(names)}"] if names else []
+            left_out: dict[str, list[str]] = {"text that differs from line to line": [], "text among numbers": []}
+            varying, among = left_out.values()
             for name, text in texts.items():
-                if text is not None and name not in among:
+                if name in numbers.get(file, ()):
+                    among.append(quoted(name))
+                elif text is None:
+                    varying.append(quoted(name))
+                else:
                     kept[name if kept.get(name, text) == text else f"{file}/{name}"] = text
+            told += [
+                f"{file}: {what} was left out: {shortened_list(names)}" for what, names in left_out.items() if names
+            ]
         return told, kept
 
     def labels(self) -> dict[SubRun, str]:

@@ -7,7 +7,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.config.collection import Document, DocumentFormat
+    from ml_metrics.config.collection import Document, DocumentFormat, DocumentMetric
 
 
 NAME = "documents"
@@ -81,57 +81,52 @@ def _read_file(found: Readings, options: Document) -> None:
 
 def add_all(found: Readings, options: Document, documents: Iterable[Any]) -> Iterator[str]:
     """Add what the paths lead to in each document. Yields the name of each path that leads somewhere."""
-    kept: _Kept = (Counter(), {})
+    values = _Values(found, options)
     for document in documents:
         for name, one in options.paths.items():
             for match in find(one.path, document):
                 yield name
-                _Values(found, options, name, match, kept).add(one.unit, one.better)
+                values.add(name, one, match)
 
 
-_Kept = tuple[Counter[str], dict[str, str]]
-"""By name: how many values there were, and their unit."""
-
-
+@dataclass(frozen=True, slots=True)
 class _Values:
-    """The values at one place of a document."""
+    """The values of one file."""
 
-    def __init__(self, found: Readings, options: Document, name: str, match: Match, kept: _Kept) -> None:
-        self.found, self.options, self.name, self.match = found, options, name, match
-        self.counted, self.units = kept
-        self.ends_in_star = options.paths[name].path.endswith(("*", "*]"))
+    found: Readings
+    options: Document
+    counted: Counter[str] = field(default_factory=Counter)
+    """By name: how many values there were."""
+    units: dict[str, str] = field(default_factory=dict)
+    """By name: the unit of the first one."""
 
-    def add(self, unit: str | None, better: str | None) -> None:
-        lines, match, file = self.found.lines, self.match, self.found.lines.file.name
-        name = filled(self.name, match, file)
+    def add(self, template: str, one: DocumentMetric, match: Match) -> None:
+        """Add the values that a path leads to."""
+        lines, options, file = self.found.lines, self.options, self.found.lines.file.name
+        name = filled(template, match, file)
         if name is None:
-            lines.reject(f"{quoted(self.name)} names a field that is not beside the value", match.value)
+            lines.reject(f"{quoted(template)} names a field that is not beside the value", match.value)
             return
-        shown = filled(self.options.unit if unit is None else unit, match, file) or ""
-        stated = Stated(shown[:LONGEST_UNIT], better or self.options.better or "", repeats=not self.options.step)
+        unit = filled(options.unit if one.unit is None else one.unit, match, file) or ""
+        stated = Stated(unit[:LONGEST_UNIT], one.better or options.better or "", repeats=not options.step)
         if match.value == {}:
             lines.reject(f"{quoted(name)} is empty", match.value)
         for key, value in leaves(match.value):
             full = f"{name}/{key}" if name and key else name or key
+            values = value if isinstance(value, list) else [value]
             if not full:
                 lines.reject("a number has no name: write it into `metrics`", value)
-            elif full in {self.options.step, self.options.time} and (value is not match.value or match.stars):
+            elif full in {options.step, options.time} and (value is not match.value or match.stars):
                 continue
-            elif isinstance(value, list):
-                self._add_list(full, value, stated)
+            elif any(isinstance(each, dict | list) for each in values):
+                lines.reject(f"{quoted(full)} is a list: write the path of a value in it, as with [*]", value)
             else:
-                is_given = value is match.value and not self.ends_in_star
-                self._add(full, value, stated, is_given=is_given)
+                is_given = values is value or (value is match.value and not one.path.endswith(("*", "*]")))
+                for each in values:
+                    self._add(full, each, stated, match, is_given=is_given)
 
-    def _add_list(self, name: str, values: list[Any], stated: Stated) -> None:
-        if any(isinstance(one, dict | list) for one in values):
-            self.found.lines.reject(f"{quoted(name)} is a list: write the path of a value in it, as with [*]", values)
-            return
-        for one in values:
-            self._add(name, one, stated, is_given=True)
-
-    def _add(self, name: str, content: Any, stated: Stated, *, is_given: bool) -> None:
-        lines, options, match = self.found.lines, self.options, self.match
+    def _add(self, name: str, content: Any, stated: Stated, match: Match, *, is_given: bool) -> None:
+        lines, options = self.found.lines, self.options
         value, unit = measured(content) if isinstance(content, str) else (number_of(content), "")
         if unit:
             known = self.units.setdefault(name, unit)

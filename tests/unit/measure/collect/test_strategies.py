@@ -4,11 +4,9 @@ import math
 import statistics
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from ml_metrics.config.collection import Strategy
 from ml_metrics.core.model import Metric
@@ -118,18 +116,6 @@ def test_a_last_value_that_is_not_finite_is_the_metric() -> None:
 def test_the_order_of_the_points_does_not_change_the_average() -> None:
     parts = [1e16, 1.0, -1e16, 3.5] * 5
     assert metric("average", parts).value == metric("average", sorted(parts)).value
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), st.sampled_from([90, 95, 99]))
-def test_percentiles_are_those_of_numpy(given_values: list[float], percent: int) -> None:
-    expected = float(np.percentile(given_values, percent))
-    assert metric(f"p{percent}", given_values).value == pytest.approx(expected, rel=1e-12, abs=1e-9)
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
-def test_the_trimmed_mean_is_that_of_scipy(given_values: list[float]) -> None:
-    expected = float(stats.trim_mean(given_values, 0.1))
-    assert metric("trimmed_mean", given_values).value == pytest.approx(expected, rel=1e-12, abs=1e-9)
 
 
 @given(st.lists(moderate, min_size=1, max_size=60))

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import shutil
 import zlib
 from pathlib import Path
@@ -171,41 +170,6 @@ def test_points_intervals_and_hyperparameters_of_mllog(tmp_path: Path) -> None:
     assert not any("seed" in name for name in found)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["loss", "acc\u00e9", "\ud800"]),
-            st.one_of(st.integers(-5, 5), st.floats(), st.none(), st.text(max_size=2), st.just({"a": 1.5})),
-            st.sampled_from(
-                [{"step_num": 3}, {"epoch_num": 2}, {"step_num": 1, "epoch_num": 2}, {}, {"step_num": 1.5}, None]
-            ),
-            st.sampled_from(["POINT_IN_TIME", "INTERVAL_START"]),
-        ),
-        max_size=6,
-    )
-)
-def test_values_of_mllog_are_read_wherever_they_begin(events: list[tuple[Any, ...]]) -> None:
-    lines = [
-        ":::MLLOG "
-        + json.dumps({"time_ms": number, "event_type": kind, "key": key, "value": value, "metadata": metadata})
-        for number, (key, value, metadata, kind) in enumerate(events)
-    ]
-    assert_the_same_behind_other_text([line.encode() for line in lines])
-
-
-def assert_the_same_behind_other_text(lines: list[bytes]) -> None:
-    found = []
-    for mark in (b"", b"x"):
-        data = b"".join(mark + line + b"\n" for line in lines)
-        read = read_files(mllog.FORMAT, [InMemory(data, "a.log")], Allowance())
-        series = {
-            (one.tag, tuple(one.step.tolist()), tuple(one.wall_time.tolist()), str(one.value.tolist()))
-            for one in read.series
-        }
-        found.append((series, read.metadata, [re.sub(r"[\d,]+ bytes", "bytes", one) for one in read.warnings]))
-    assert found[0] == found[1]
-
-
 RAW = (
     b'""', b'"a"', b"null", b"1", b"-0", b"7.0", b"1.5", b"01", b"-", b"1e999", b"9" * 25, b"9" * 400, b"NaN",
     b"Infinity",
@@ -233,9 +197,11 @@ def event(fields: dict[str, bytes]) -> bytes:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from([*FIELDS, "other"]), st.sampled_from(RAW), max_size=2), max_size=4))
-def test_hostile_lines_of_mllog_are_read_wherever_they_begin(changes: list[dict[str, bytes]]) -> None:
+def test_hostile_lines_of_mllog_cost_no_other(changes: list[dict[str, bytes]]) -> None:
     good = event(FIELDS)
-    assert_the_same_behind_other_text([good, *(event({**FIELDS, **one}) for one in changes), good])
+    lines = [good, *(event({**FIELDS, **one}) for one in changes), good, b""]
+    found = read_files(mllog.FORMAT, [InMemory(b"\n".join(lines), "a.log")], Allowance())
+    assert next(len(one) for one in found.series if one.tag == "loss") >= 2
 
 
 def test_an_aborted_run_of_mllog_has_no_time_to_train(tmp_path: Path) -> None:
