@@ -5,16 +5,14 @@ import gzip
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure import Collected, lines
-from unit.measure.collect.run_folders import by_name, collected, values
+from ml_metrics.measure import Collected
+from unit.measure.collect.run_folders import by_name, collected, in_any_blocks, values
 
 LIGHTNING = """epoch,step,train_loss,val_loss
 0,9,1.5,
@@ -167,10 +165,6 @@ def test_both_ways_of_reading_report_files_that_are_damaged(tmp_path: Path) -> N
     assert "is damaged" in found.warnings[0]
 
 
-def content_of(found: Collected) -> list[str]:
-    return [*sorted(map(repr, found.metrics)), repr(found.warnings), repr(sorted(found.metadata.items()))]
-
-
 cells = (
     st.floats().map(repr)
     | st.integers(-(10**20), 10**20).map(str)
@@ -182,23 +176,13 @@ cells = (
 )
 
 
-def in_any_blocks(content: bytes) -> Collected:
-    with TemporaryDirectory() as folder:
-        Path(folder, "metrics.csv").write_bytes(content)
-        found = collected(Path(folder))
-        with mock.patch.object(lines, "BLOCK_BYTES", 20):
-            assert content_of(collected(Path(folder))) == content_of(found)
-    assert not [warning for warning in found.warnings if "could not be read" in warning]
-    return found
-
-
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 99).map(str) | cells, cells, cells), max_size=8), st.sampled_from(",;\t"))
 def test_rows_in_blocks_of_any_size(rows: list[Sequence[str]], delimiter: str) -> None:
     written = io.StringIO()
     writer = csv.writer(written, delimiter=delimiter, lineterminator="\n")
     writer.writerows([["step", "time", "x"], ["1", "1790000000", "1.5"], *rows, ["2", "1790000001", "2.5"]])
-    in_any_blocks(written.getvalue().encode(errors="replace"))
+    in_any_blocks("metrics.csv", written.getvalue().encode(errors="replace"), 20)
 
 
 @settings(max_examples=200, deadline=None)
@@ -207,7 +191,7 @@ def test_a_table_has_the_values_that_the_csv_module_reads(rows: list[tuple[int, 
     written = io.StringIO()
     csv.writer(written).writerows([["step", "x"], *rows])
     expected = [float(row["x"]) for row in csv.DictReader(io.StringIO(written.getvalue())) if row["x"]]
-    found = by_name(in_any_blocks(written.getvalue().encode()))
+    found = by_name(in_any_blocks("metrics.csv", written.getvalue().encode(), 20))
     assert repr([found["x_final"].value, found["x_final"].points] if found else []) == repr(
         [expected[-1], len(expected)] if expected else []
     )
@@ -217,5 +201,5 @@ def test_a_table_has_the_values_that_the_csv_module_reads(rows: list[tuple[int, 
 @given(st.binary(max_size=30), st.integers(0, 200))
 def test_invalid_bytes(noise: bytes, where: int) -> None:
     whole = b"step,loss\n" + b"".join(b"%d,%d\n" % (step, step) for step in range(10))
-    found = in_any_blocks(whole[:where] + noise + whole[where:])
+    found = in_any_blocks("metrics.csv", whole[:where] + noise + whole[where:], 20)
     assert found.files == 1

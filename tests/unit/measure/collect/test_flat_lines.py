@@ -1,6 +1,5 @@
 """Flat JSON lines: which fields are step, time, values and text, and what is reported instead of counted."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,7 @@ import pytest
 
 from ml_metrics.core.limits import Limits
 from unit.measure.collect.run_folders import by_name, collected, values
-
-
-def write(path: Path, *lines: dict[str, Any] | str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
-
+from unit.measure.collect.run_folders import write_lines as write
 
 MAXTEXT = [
     {"learning/loss": 10.5 - step, "perf/step_time_seconds": 0.5, "step": float(step), "run_name": "nightly"}

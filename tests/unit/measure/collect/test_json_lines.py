@@ -10,11 +10,7 @@ import pytest
 
 from ml_metrics.core.limits import Limits
 from unit.measure.collect.run_folders import by_name, collected, values
-
-
-def write(path: Path, *lines: dict[str, Any] | str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+from unit.measure.collect.run_folders import write_lines as write
 
 
 def result(metrics: dict[str, Any], **dimensions: Any) -> dict[str, Any]:

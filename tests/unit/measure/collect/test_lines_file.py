@@ -1,16 +1,12 @@
 """Any content of JSON lines: blocks of any size have the same result, nothing is raised, no complete line is lost."""
 
 import json
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure import Collected, lines
-from unit.measure.collect.run_folders import by_name, collected
+from unit.measure.collect.run_folders import by_name, in_any_blocks
 
 texts = st.text(max_size=4) | st.sampled_from(
     ["a", "b", "NaN", ": null", ": true", "2026-01-01", "12:30", "\n", "\ud800"]
@@ -37,28 +33,12 @@ REGULAR_FLAT = [{"step": 1, "loss": 2.5, "run": "x"}] * 3
 REGULAR_STREAM = [{"timestamp": 1.5, "group": "g", "name": "n", "value": 2}] * 3
 
 
-def content_of(found: Collected) -> list[str]:
-    return [*sorted(map(repr, found.metrics)), repr(found.warnings), repr(sorted(found.metadata.items()))]
-
-
-def in_any_blocks(name: str, content: bytes, **config: Any) -> Collected:
-    with TemporaryDirectory() as folder:
-        Path(folder, name).write_bytes(content)
-        found = collected(Path(folder), **config)
-        with mock.patch.object(lines, "BLOCK_BYTES", 100):
-            parts = collected(Path(folder), **config)
-    if not any("its first lines have" in warning for warning in parts.warnings):  # a small block has fewer of them
-        assert content_of(parts) == content_of(found)
-    assert not [warning for warning in found.warnings if "could not be read" in warning]
-    return found
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(results, max_size=4), st.sampled_from(["sub_runs", "points"]), st.sampled_from([(), ("a",)]))
 def test_results(odd: list[Any], kind: str, named_by: tuple[str, ...]) -> None:
     content = "".join(f"{json.dumps(one)}\n" for one in [*REGULAR, *odd, *REGULAR])
     config = {"sources": {"json_lines": {"lines": kind, "named_by": named_by}}}
-    found = in_any_blocks("results.jsonl", content.encode(), **config)
+    found = in_any_blocks("results.jsonl", content.encode(), 100, **config)
     assert sum(one.points for one in found.metrics) >= 2 * len(REGULAR)
 
 
@@ -77,7 +57,7 @@ def test_results(odd: list[Any], kind: str, named_by: tuple[str, ...]) -> None:
 )
 def test_flat_lines(odd: list[Any], options: dict[str, Any]) -> None:
     content = "".join(f"{json.dumps(one)}\n" for one in [*REGULAR_FLAT, *odd, *REGULAR_FLAT])
-    found = in_any_blocks("m.jsonl", content.encode(), sources={"json_lines": options})
+    found = in_any_blocks("m.jsonl", content.encode(), 100, sources={"json_lines": options})
     if options.get("step", "line") == "line":
         assert by_name(found)["loss_final"].points >= 2 * len(REGULAR_FLAT)
 
@@ -86,7 +66,7 @@ def test_flat_lines(odd: list[Any], options: dict[str, Any]) -> None:
 @given(st.lists(values_added, max_size=4))
 def test_streams(odd: list[Any]) -> None:
     content = "".join(f"{json.dumps(one)}\n" for one in [*REGULAR_STREAM, *odd, *REGULAR_STREAM])
-    found = in_any_blocks("telemetry.jsonl", content.encode())
+    found = in_any_blocks("telemetry.jsonl", content.encode(), 100)
     assert by_name(found)["g/n_final"].points >= 2 * len(REGULAR_STREAM)
 
 
@@ -94,5 +74,5 @@ def test_streams(odd: list[Any]) -> None:
 @given(st.binary(max_size=40), st.integers(0, 200))
 def test_invalid_bytes(noise: bytes, where: int) -> None:
     whole = "".join(f"{json.dumps(one)}\n" for one in REGULAR_STREAM * 2).encode()
-    found = in_any_blocks("telemetry.jsonl", whole[:where] + noise + whole[where:])
+    found = in_any_blocks("telemetry.jsonl", whole[:where] + noise + whole[where:], 100)
     assert by_name(found)["g/n_final"].points >= 2 * len(REGULAR_STREAM) - 2 - noise.count(b"\n")
