@@ -56,12 +56,14 @@ def dimensions(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if content.get(name) not in (None, ""):
                 yield (part if name == "name" else name if part == "benchmark" else f"{part}.{name}"), content[name]
     arguments = keys_of(keys_of(record.get("benchmark"), "extra_info"), "args")
-    inputs = {f"input.{name}": value for name, value in keys_of(record, "inputs").items()}
-    for name, value in (*arguments.items(), *inputs.items()):
-        if isinstance(value, str | int | float):
-            yield name, value
-    for runner in list(objects_in(record.get("runners")))[:1]:
-        yield from ((f"runner.{name}", runner[name]) for name in ("name", "type", "gpu_info") if runner.get(name))
+    for prefix, given in (("", arguments), ("input.", keys_of(record, "inputs"))):
+        for name, value in given.items():
+            if isinstance(value, str | int | float):
+                yield f"{prefix}{name}", value
+    runner = next(objects_in(record.get("runners")), {})
+    for name in ("name", "type", "gpu_info") if runner else ():
+        if runner.get(name):
+            yield f"runner.{name}", runner[name]
 
 
 FORMAT = Format("hud", (b'"benchmark_values"', b'"metric"'), read, is_hud)

@@ -49,17 +49,17 @@ def read(found: Readings) -> None:
                 lines.reject("an event without key and time_ms", event)
                 continue
             metadata = keys_of(event, "metadata")
-            step = next((step for name in STEPS if (step := step_of(metadata.get(name))) is not None), None)
             if kind == "INTERVAL_START":
                 if key.endswith("_start") and len(starts) < MAX_OPEN:
                     starts[key.removesuffix("_start")] = time
             elif kind != "INTERVAL_END":
-                _add_value(found, key, event.get("value"), step, time / 1e3)
+                _add_value(found, key, event.get("value"), _step(metadata), time / 1e3)
             elif (start := starts.pop(name := key.removesuffix("_stop"), None)) is not None:
                 seconds, aborted = (time - start) / 1e3, name == RUN and metadata.get("status") != "success"
                 if aborted:
                     lines.warn("the run was aborted: time_to_train is not a finite number")
-                number = counts[name] = counts.get(name, -1) + 1
+                number, step = counts.get(name, -1) + 1, _step(metadata)
+                counts[name] = number
                 found.add(
                     "time_to_train" if name == RUN else f"{name}/seconds",
                     [math.nan if aborted else seconds],
@@ -69,6 +69,13 @@ def read(found: Readings) -> None:
                 )
     if RUN in starts:
         lines.warn("the run has a start and no stop: it was cut off, and has no time_to_train")
+
+
+def _step(metadata: dict[str, Any]) -> int | None:
+    for name in STEPS:
+        if name in metadata and (step := step_of(metadata[name])) is not None:
+            return step
+    return None
 
 
 def _behind_token(line: bytes) -> bytes:
@@ -82,8 +89,8 @@ def _check(rest: bytes) -> None:
 
 
 def _add_value(found: Readings, key: str, value: Any, step: int | None, time: float) -> None:
-    values = {f"{key}/{inner}": one for inner, one in value.items()} if isinstance(value, dict) else {key: value}
-    for name, content in values.items():
+    values = [(f"{key}/{inner}", one) for inner, one in value.items()] if isinstance(value, dict) else [(key, value)]
+    for name, content in values:
         number = value_of(content)
         if step is None and name.startswith("result_") and number is not None and content is not None:
             found.add(name, [number])  # of MLPerf Inference

@@ -30,8 +30,10 @@ LEFT_OUT = ("_bucket", "_created")
 UNITS = {"seconds": SECONDS, "bytes": BYTES}
 """The units that OpenMetrics requires in words."""
 UNIT_WORDS, MAX_LABELS = 4, 64
-SAMPLE = re.compile(r"([^\W\d][^\s{]*|[_:][^\s{]*)(?:\{((?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+)\})?\s*([^{]*)")
-LABEL = re.compile(r'[\s,]*([^="]*)="((?:[^"\\]|\\.)*+)"')
+LABEL = r'[\s,]*+([^="{}]*+)="((?:[^"\\]|\\.)*+)"'
+LABELS = re.compile(LABEL)
+ESCAPED = re.compile(r"\\(.)")
+SAMPLE = re.compile(rf"([^\W\d][^\s{{]*|[_:][^\s{{]*)(?:\{{((?:{LABEL})*+[\s,]*+)\}})?\s*([^{{]*)")
 
 
 def is_openmetrics(file: Beginning) -> bool:
@@ -78,20 +80,21 @@ def _parsed(line: str) -> tuple[str, dict[str, str], float, float] | None:
     match = SAMPLE.match(line)
     if match is None:
         return None
-    name, given, rest = match.groups()
-    pairs = LABEL.findall(given or "")
-    words = rest.partition(" # ")[0].split()
-    if len(words) not in (1, 2) or len(pairs) > MAX_LABELS or LABEL.sub("", given or "").strip(" ,"):
+    name, given, rest = match[1], match[2] or "", match[5]
+    pairs, words = LABELS.findall(given), rest.partition(" # ")[0].split()
+    if len(words) not in (1, 2) or len(pairs) > MAX_LABELS:
         return None
     try:
         value, time = float(words[0]), float(words[1]) if words[1:] else math.nan
     except ValueError:
         return None
     seconds = math.nan if math.isnan(time) else seconds_of_number(time, certain=True)
-    labels = {
-        label.strip(): re.sub(r"\\(.)", lambda one: "\n" if one[1] == "n" else one[1], text) for label, text in pairs
-    }
+    labels = {label.strip(): ESCAPED.sub(_unescaped, text) if "\\" in text else text for label, text in pairs}
     return name, labels, value, math.nan if seconds is None else seconds
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return "\n" if escape[1] == "n" else escape[1]
 
 
 def _check(rest: bytes) -> None:
