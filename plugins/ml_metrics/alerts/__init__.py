@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.outbox.sender import COMMAND_LINE, send_if_no_sender_runs, send_pending
     from ml_metrics.alerts.problems import changed_metric_of, level_of, metric_of, short_name
     from ml_metrics.alerts.render import escaped, one_line, templates_of
-    from ml_metrics.alerts.runs import RunMessages, RunNotifier
+    from ml_metrics.alerts.runs import RunNotifier
     from ml_metrics.alerts.settings import (
         DEFAULT_LOG_LINES,
         DEFAULT_MAILS_PER_HOUR,

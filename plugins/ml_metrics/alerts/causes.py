@@ -55,9 +55,20 @@ UNSPECIFIC = re.compile(
     r"|timed? ?out|deadline).*",
     re.IGNORECASE,
 )
-WORD = re.compile(r"[A-Za-z]{3,}")
 WORDS_OF_AN_ERROR = 3
 """An error with fewer words is too generic."""
+MOVED = "moved together: "
+"""The prefix of causes that a test is found to share by how it moved."""
+NIGHT, EARLIER, DAYS_OF_NEWS = timedelta(hours=36), timedelta(days=14), timedelta(days=4)
+"""The newest run of a test is of the same night; what is new is new within four days, as a level may be told late."""
+NODE_METRICS = ("step_time_p50", "total_wall_time")
+"""The metrics by which nodes are compared, in this order: each test by the first that it has."""
+NODE_DAYS = 60
+MAX_VALUES, MAX_TESTS = 20_000, 1_000
+MAX_COMPARED = 6
+"""The metrics of one run by which nodes are compared: a run may fail hundreds, and each takes queries."""
+FEWEST_VALUES = 8
+"""A metric with fewer values of a test is not used for it."""
 
 
 def cause_of(
@@ -75,27 +86,38 @@ def cause_of(
 
     `shared` is the one with which its metrics moved together with those of other tests.
     """
-    job = any(name.startswith(JOB) for name in problems)
-    metrics = any(map(metric_of, problems)) and state.workload.status is JobStatus.SUCCESS
-    cause = _of_cluster(test, state) if job else ""
-    reason = reason_class(state.workload.failure_reason)
-    of_program = job and state.workload.status is not JobStatus.MISSED and reason.startswith(PROGRAM)
+    workload = state.workload
+    job = any(problem.startswith(JOB) for problem in problems)
+    metrics = any(map(metric_of, problems)) and workload.status is JobStatus.SUCCESS
+    reason = reason_class(workload.failure_reason)
+    of_program = job and workload.status is not JobStatus.MISSED and reason.startswith(PROGRAM)
+    cause = _of_cluster(test, workload, reason) if job else ""
     if not cause and metrics and not job and node is not None:
-        cause = _of_node(state, problems, node)
+        # none, if there is another problem
+        broken = _verdicts(state, problems)
+        cause = node.cause([verdict for verdict in broken if verdict is not None]) if None not in broken else ""
     cause = cause or shared
     if not cause and (metrics or of_program) and warehouse is not None:
         cause = _of_change(run, state, problems, warehouse)
-    if not cause and of_program and log_lines and state.workload.status is JobStatus.FAILURE:
-        log = log_of(state.folder, state.workload.attempts, log_lines)
+    if not cause and of_program and log_lines and workload.status is JobStatus.FAILURE:
+        log = log_of(state.folder, workload.attempts, log_lines)
         line = specific_error(log.error) if log else ""
         cause = f"error in the log ({reason}): {line}" if line else ""
-    return _shortened(" ".join(cause.split()))
+    cause = " ".join(cause.split())
+    # texts that differ in their ends stay different
+    return cause if len(cause) <= MAX_LENGTH else f"{cause[: MAX_LENGTH - 18]}… {short_hash(cause)}"
+
+
+def _verdicts(state: RunState, problems: Iterable[str]) -> list[Verdict | None]:
+    verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
+    return [verdicts.get(metric_of(problem)) for problem in problems]
 
 
 def specific_error(line: str) -> str:
     """Return an error without its numbers; empty if it is too generic."""
     kind, _, text = line.partition(":")
-    if UNSPECIFIC.fullmatch(line) or (len(WORD.findall(text)) < WORDS_OF_AN_ERROR and "NotFound" not in kind):
+    words = len(re.findall("[A-Za-z]{3,}", text))
+    if UNSPECIFIC.fullmatch(line) or (words < WORDS_OF_AN_ERROR and "NotFound" not in kind):
         return ""
     return without_numbers(line) if text.strip() else ""
 
@@ -105,8 +127,7 @@ def without_numbers(text: str) -> str:
     return ANYWHERE.sub("#", text)
 
 
-def _of_cluster(test: TestDefinition, state: RunState) -> str:
-    workload, reason = state.workload, reason_class(state.workload.failure_reason)
+def _of_cluster(test: TestDefinition, workload: Workload, reason: str) -> str:
     cluster = test.cluster.address if test.cluster else ""
     where = f" of cluster {cluster}" if cluster else ""
     if reason == "ImagePullBackOff" and workload.image:
@@ -120,20 +141,9 @@ def _of_cluster(test: TestDefinition, state: RunState) -> str:
     return ""
 
 
-def _of_node(state: RunState, problems: Collection[str], node: NodeOfRun) -> str:
-    """Return the slow node that explains all problems of a run; none, if there is another problem."""
-    verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
-    broken = [verdicts.get(metric_of(problem)) for problem in problems]
-    known = [verdict for verdict in broken if verdict is not None]
-    return node.cause(known) if len(known) == len(broken) else ""
-
-
 def _of_change(run: Run, state: RunState, problems: Collection[str], warehouse: Warehouse) -> str:
-    """Return the image digest or the framework that is new since the good run before."""
     ended = state.workload.ended_at or datetime.now(UTC)
-    verdicts = state.judgement.verdicts if state.judgement else ()
-    named = set(map(metric_of, problems))
-    rows = [as_stored(verdict, run, ended) for verdict in verdicts if verdict.metric in named]
+    rows = [as_stored(verdict, run, ended) for verdict in _verdicts(state, problems) if verdict is not None]
     good = good_before(warehouse, Place(run.key, run.test, ended), rows)
     if good is None:
         return ""
@@ -142,19 +152,9 @@ def _of_change(run: Run, state: RunState, problems: Collection[str], warehouse: 
     digest = state.workload.image_digest
     if digest and before.get("image_digest", digest) != digest:
         return f"new image: {digest}"
-    return _of_version(before, now)
-
-
-def _of_version(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     changed = (name for name in sorted(now) if VERSION.fullmatch(name) and before.get(name, now[name]) != now[name])
     name = next(changed, "")
     return f"new {name}: {now[name]}" if name else ""
-
-
-MOVED = "moved together: "
-"""The prefix of causes that a test is found to share by how it moved."""
-NIGHT, EARLIER, DAYS_OF_NEWS = timedelta(hours=36), timedelta(days=14), timedelta(days=4)
-"""The newest run of a test is of the same night; what is new is new within four days, as a level may be told late."""
 
 
 def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse: Warehouse) -> Movement | None:
@@ -164,8 +164,7 @@ def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse
     """
     from ml_metrics.judge import attributes_shared, movements, places, position
 
-    verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
-    broken = [verdicts.get(metric_of(problem)) for problem in problems]
+    broken = _verdicts(state, problems)
     until = state.workload.ended_at or datetime.now(UTC)
     stored = [position(as_stored(verdict, run, until)) for verdict in broken if verdict is not None]
     own = [one for one in stored if one is not None]
@@ -208,24 +207,6 @@ def explain_earlier(together: Movement, test: str, warehouse: Warehouse) -> None
             warehouse.incidents.explain(incident, cause_of_movement(together))
 
 
-def _shortened(cause: str) -> str:
-    """Return a cause within the length of a line; texts that differ in their ends stay different."""
-    if len(cause) <= MAX_LENGTH:
-        return cause
-    return f"{cause[: MAX_LENGTH - 18]}… {short_hash(cause)}"
-
-
-NODE_METRICS = ("step_time_p50", "total_wall_time")
-"""The metrics by which nodes are compared, in this order: each test by the first that it has."""
-NODE_DAYS = 60
-MAX_VALUES = 20_000
-MAX_TESTS = 1_000
-MAX_COMPARED = 6
-"""The metrics of one run by which nodes are compared: a run may fail hundreds, and each takes queries."""
-FEWEST_VALUES = 8
-"""A metric with fewer values of a test is not used for it."""
-
-
 @dataclass(frozen=True, slots=True)
 class NodesFound:
     """The effects of all nodes that were compared."""
@@ -239,24 +220,12 @@ class NodesFound:
     """Whether there are more values than were read."""
 
     def document(self) -> dict[str, Any]:
-        return {
-            "runs": self.runs,
-            "runs_without_node": self.unknown,
-            "cut": self.cut,
-            "nodes": [
-                {
-                    "node": one.name,
-                    "slow": one.slow,
-                    "percent": one.percent,
-                    "low": one.low,
-                    "high": one.high,
-                    "runs": one.runs,
-                    "visits": one.visits,
-                    "tests": list(one.tests),
-                }
-                for one in self.effects
-            ],
-        }
+        shown = ("slow", "percent", "low", "high", "runs", "visits")
+        nodes = [
+            {"node": one.name, **{name: getattr(one, name) for name in shown}, "tests": list(one.tests)}
+            for one in self.effects
+        ]
+        return {"runs": self.runs, "runs_without_node": self.unknown, "cut": self.cut, "nodes": nodes}
 
 
 def nodes_found(
@@ -274,12 +243,29 @@ def nodes_found(
     names = list(tests)[:MAX_TESTS]
     values = warehouse.metrics.of_tests(names, list(metrics), since, until, MAX_VALUES + 1)
     usable = [one for one in values[:MAX_VALUES] if one.job_status is JobStatus.SUCCESS and one.run_key != without]
-    chosen = list(_by_first_metric(usable, metrics))
+    place = {name: index for index, name in enumerate(metrics)}
+    usable.sort(key=lambda one: (one.test, place.get(one.metric, len(place)), one.timestamp, one.run_key))
+    chosen = []
+    for _, of_test in groupby(usable, key=lambda one: one.test):
+        groups = (list(group) for _, group in groupby(of_test, key=lambda one: one.metric))
+        chosen.append(next((group for group in groups if len(group) >= FEWEST_VALUES), []))
     nodes = nodes_of_runs(warehouse.database, names, since, until, MAX_VALUES) if chosen else {}
     runs = [run for group in chosen for run in _runs_of(group, nodes)]
     known = [run for run in runs if run.nodes]
     cut = len(values) > MAX_VALUES or len(tests) > MAX_TESTS
     return NodesFound(tuple(node_effects(known)), len(known), len(runs) - len(known), cut)
+
+
+def _runs_of(values: Sequence[StoredMetric], nodes: dict[str, tuple[str, ...]]) -> Iterable[NodeRun]:
+    from ml_metrics.judge import change_points
+    from ml_metrics.measure.efficiency import NodeRun
+
+    usable = [(one, value) for one in values if (value := finite(one.value)) is not None]
+    edges = {step.index for step in change_points([value for _, value in usable], certainty=0.5)}
+    period = 0
+    for index, (one, value) in enumerate(usable):
+        period += index in edges
+        yield NodeRun(one.test, one.run_key, one.timestamp.timestamp(), nodes.get(one.run_key, ()), value, period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,16 +280,23 @@ class NodeOfRun:
 
     def explains(self, verdict: Verdict) -> NodeEffect | None:
         """Return the node without whose effect the value of a metric would be within its bounds; None if none is."""
-        value, bounds = finite(verdict.value), verdict.bounds
-        if not self._own or value is None or value <= 0 or bounds is None or value <= bounds.upper:
+        value, bounds, metric = finite(verdict.value), verdict.bounds, verdict.metric
+        own = set(filter(None, (self.workload.nodes or self.workload.node or "").split(",")))
+        if not own or value is None or value <= 0 or bounds is None or value <= bounds.upper:
             return None
-        if verdict.metric not in self.compared and len(self.compared) >= MAX_COMPARED:
-            return None
-        worst = self._slowest(verdict.metric)
+        if metric not in self.compared:
+            if len(self.compared) >= MAX_COMPARED:
+                return None
+            until = self.workload.ended_at or datetime.now(UTC)
+            tests = [one.newest.test for one in self.warehouse.runs.tests()]
+            since = until - timedelta(days=NODE_DAYS)
+            found = nodes_found(self.warehouse, tests, since, until, metrics=(metric,), without=self.run.key)
+            slow = [one for one in found.effects if one.slow and one.name in own]
+            self.compared[metric] = max(slow, key=lambda one: one.percent, default=None)
+        worst = self.compared[metric]
         return worst if worst is not None and value / (1 + worst.percent / 100) <= bounds.upper else None
 
     def cause(self, verdicts: Iterable[Verdict]) -> str:
-        """Return the slow node that explains every one of some broken metrics; empty if none does."""
         found = set()
         for verdict in verdicts:
             node = self.explains(verdict)
@@ -313,7 +306,6 @@ class NodeOfRun:
         return f"slow node, not change: {found.pop()}" if len(found) == 1 else ""
 
     def sentence(self, verdict: Verdict) -> str:
-        """Return that a slow node explains the value of a metric; empty if none does."""
         worst = self.explains(verdict)
         if worst is None:
             return ""
@@ -323,51 +315,10 @@ class NodeOfRun:
             "bounds"
         )
 
-    @property
-    def _own(self) -> tuple[str, ...]:
-        return tuple(filter(None, (self.workload.nodes or self.workload.node or "").split(",")))
-
-    def _slowest(self, metric: str) -> NodeEffect | None:
-        if metric not in self.compared:
-            until = self.workload.ended_at or datetime.now(UTC)
-            tests = [one.newest.test for one in self.warehouse.runs.tests()]
-            since = until - timedelta(days=NODE_DAYS)
-            found = nodes_found(self.warehouse, tests, since, until, metrics=(metric,), without=self.run.key)
-            slow = [one for one in found.effects if one.slow and one.name in self._own]
-            self.compared[metric] = max(slow, key=lambda one: one.percent, default=None)
-        return self.compared[metric]
-
-
-def _by_first_metric(values: Iterable[StoredMetric], metrics: Sequence[str]) -> Iterable[list[StoredMetric]]:
-    """Return the values of each test, of the first metric that has enough of them."""
-    place = {name: index for index, name in enumerate(metrics)}
-    ordered = sorted(values, key=lambda one: (one.test, place.get(one.metric, len(place)), one.timestamp, one.run_key))
-    for _, of_test in groupby(ordered, key=lambda one: one.test):
-        groups = [list(group) for _, group in groupby(of_test, key=lambda one: one.metric)]
-        yield next((group for group in groups if len(group) >= FEWEST_VALUES), [])
-
-
-def _runs_of(values: Sequence[StoredMetric], nodes: dict[str, tuple[str, ...]]) -> Iterable[NodeRun]:
-    from ml_metrics.judge import change_points
-    from ml_metrics.measure.efficiency import NodeRun
-
-    usable = [(one, one.value) for one in values if finite(one.value) is not None]
-    edges = {step.index for step in change_points([value for _, value in usable if value is not None], certainty=0.5)}
-    period = 0
-    for index, (one, value) in enumerate(usable):
-        period += index in edges
-        if value is not None:
-            yield NodeRun(one.test, one.run_key, one.timestamp.timestamp(), nodes.get(one.run_key, ()), value, period)
-
-
-PARAMETER = "param."
-"""How the metadata of a run names its parameters."""
-
 
 def suspects(
     run: Run, folder: RunFolder, history: TestHistory, streaks: Iterable[tuple[str, Streak]]
 ) -> tuple[str, ...]:
-    """Return a sentence for each streak; problems with the same streak share it."""
     names: dict[Streak, list[str]] = {}
     for name, streak in streaks:
         names.setdefault(streak, []).append(name)
@@ -399,21 +350,16 @@ def level_change(
 
 
 def straggler(goodput: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return a sentence about the host that held the others up, if there is one."""
     hosts = (goodput or {}).get("host_step_times") or {}
     culprit = hosts.get("slow_host") or hosts.get("late_host")
     return (f"One host holds the others up: {hosts['summary']}",) if culprit else ()
-
-
-MAX_FAULTS_SHOWN = 10
 
 
 def fault_sentences(faults: Iterable[Mapping[str, Any]], usual: float | None = None) -> list[str]:
     """What became of each planned fault of a run: `kill on host 0 at step 50: recovered in 48 s, usually 31 s`."""
     usually = "" if usual is None else f", usually {duration(usual)}"
     told = [_fault_sentence(one, usually) for one in faults]
-    more = len(told) - MAX_FAULTS_SHOWN
-    return [*told[:MAX_FAULTS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+    return [*told[:10], *([f"and {len(told) - 10} more"] if told[10:] else [])]
 
 
 def _fault_sentence(one: Mapping[str, Any], usually: str) -> str:
@@ -432,41 +378,40 @@ def _fault_sentence(one: Mapping[str, Any], usually: str) -> str:
 
 
 def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> str:
-    """Return which run to look at first, and what changed between it and the last good one."""
-    times = {job.uuid: f"{job.timestamp:%Y-%m-%d %H:%M}" for job in history.jobs}
-    if streak.first_failed == run.key:
-        look = "This run is the first bad one"
-    else:
-        look = f"Look at {_run(streak.first_failed, times)}, the first of {streak.length} bad ones in a row"
+    look = "This run is the first bad one"
+    if streak.first_failed != run.key:
+        look = f"Look at {_named(streak.first_failed, history)}, the first of {streak.length} bad ones in a row"
     if not streak.last_passed:
         return f"{look}; no earlier run is known to be good."
-    between = f"between it and the last good one, {_run(streak.last_passed, times)},"
-    changed = _changes(streak, folder, history)
-    if not changed:
-        return f"{look}; {between} nothing that is recorded changed: neither image nor parameters nor test file."
-    return f"{look}; {between} this changed: {'; '.join(changed)}."
+    changed = "; ".join(_changes(streak, folder, history))
+    nothing = "nothing that is recorded changed: neither image nor parameters nor test file"
+    between = f"between it and the last good one, {_named(streak.last_passed, history)}"
+    return f"{look}; {between}, {f'this changed: {changed}' if changed else nothing}."
 
 
 def _sentence(streak: Streak, names: str, run: Run, folder: RunFolder, history: TestHistory) -> str:
-    times = {job.uuid: f"{job.timestamp:%Y-%m-%d %H:%M}" for job in history.jobs}
-    if streak.first_failed == run.key:
-        start = f"{names}: this run is the first that failed"
-    else:
-        start = f"{names}: failed in {streak.length} runs in a row, first in {_run(streak.first_failed, times)}"
+    start = f"{names}: this run is the first that failed"
+    if streak.first_failed != run.key:
+        start = f"{names}: failed in {streak.length} runs in a row, first in {_named(streak.first_failed, history)}"
     if not streak.last_passed:
         return f"{start}; no earlier run passed"
-    changed = _changes(streak, folder, history)
-    return f"{start}; the last that passed was {_run(streak.last_passed, times)}. " + (
-        f"Changed in between: {'; '.join(changed)}" if changed else "No recorded change in between"
-    )
+    changed = "; ".join(_changes(streak, folder, history))
+    between = f"Changed in between: {changed}" if changed else "No recorded change in between"
+    return f"{start}; the last that passed was {_named(streak.last_passed, history)}. {between}"
 
 
-def _run(key: str, times: dict[str, str]) -> str:
-    return f"run {key[:8]} of {times[key]}" if key in times else f"run {key[:8]}"
+def _named(key: str, history: TestHistory) -> str:
+    at = next((job.timestamp for job in history.jobs if job.uuid == key), None)
+    return f"run {key[:8]}{f' of {at:%Y-%m-%d %H:%M}' if at else ''}"
 
 
 def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[str]:
-    before, after = (_properties(key, folder, history) for key in (streak.last_passed, streak.first_failed))
+    parent = folder.path.rstrip("/").rpartition("/")[0]
+    before, after = (
+        {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
+        | _recorded_in(replace(folder, path=storage.join(parent, key)))
+        for key in (streak.last_passed, streak.first_failed)
+    )
     return [
         change_text(name, before[name], after[name], "→")
         for name in sorted(before.keys() & after.keys())
@@ -474,17 +419,10 @@ def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[st
     ]
 
 
-def _properties(key: str, folder: RunFolder, history: TestHistory) -> dict[str, object]:
-    """Return the attributes of a run from the warehouse and from its folder, if that still exists."""
-    row = {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
-    parent, _, _ = folder.path.rstrip("/").rpartition("/")
-    return {**row, **_recorded_in(replace(folder, path=storage.join(parent, key)))}
-
-
 def _readable(attribute: str) -> str:
-    """Return the name of an attribute as the run folder's properties are named."""
-    if attribute.startswith(PARAMETER):
-        return f"parameter {attribute.removeprefix(PARAMETER)}"
+    """The name of an attribute as the properties of run folders are named."""
+    if attribute.startswith("param."):
+        return f"parameter {attribute.removeprefix('param.')}"
     return attribute.replace("_", " ") if attribute in FIRST_ATTRIBUTES else attribute
 
 
@@ -494,9 +432,8 @@ def _recorded_in(folder: RunFolder) -> dict[str, object]:
     except (MlMetricsError, KeyError, ValueError):  # a damaged folder
         return {}
     images = {"image": workload.image, "image digest": workload.image_digest} if workload else {}
-    file, params = (identity.get(name) for name in ("test_file", "params"))
-    keys = {f"test file {name}": value for name, value in file.items()} if isinstance(file, dict) else {}
-    keys.pop("test file image", None)  # the workload has the image that ran
-    own = params if isinstance(params, dict) else {}
-    given = {f"parameter {name}": value for name, value in own.items() if name not in {TRIAL, NOTIFY}}
+    file, params = (each if isinstance(each := identity.get(name), dict) else {} for name in ("test_file", "params"))
+    # the workload has the image that ran
+    keys = {f"test file {name}": value for name, value in file.items() if name != "image"}
+    given = {f"parameter {name}": value for name, value in params.items() if name not in {TRIAL, NOTIFY}}
     return {**images, **given, **keys}

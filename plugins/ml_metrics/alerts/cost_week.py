@@ -16,7 +16,7 @@ from ml_metrics.core.values import short_hash
 from ml_metrics.measure.efficiency import added_up, bill_of, bills_by, troubles_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.measure.efficiency import Bill, RunCost
@@ -32,13 +32,8 @@ def send_cost_of_week(warehouse: Warehouse, mail: MailSettings, now: datetime) -
         return False
     until = datetime.combine(now.date(), time.min, now.tzinfo)
     since = until - WEEK
-    notice = notice_of(
-        warehouse.costs.between(since, until),
-        warehouse.costs.between(since - WEEK, since),
-        since,
-        until,
-        mail.dashboard_url,
-    )
+    runs, before = warehouse.costs.between(since, until), warehouse.costs.between(since - WEEK, since)
+    notice = notice_of(runs, before, since, until, mail.dashboard_url)
     readers = short_hash(json.dumps([mail.deployment, *mail.cost]))
     key = f"cost-{until:%Y-%m-%d}-{readers}"
     send_summary(compose_notice(key, MessageKind.COST, notice, mail.cost, mail.sender), mail, warehouse)
@@ -61,8 +56,14 @@ def notice_of(
 
 
 def _sentences(total: Bill, earlier: Bill) -> Iterator[str]:
-    before, changes = f"{earlier.cost} for {_hours(earlier)}", _changes(total.amounts, earlier.amounts)
-    yield f"{counted(total.runs, 'run')}; the week before: {before}.{changes}"
+    changes = []
+    for currency in sorted({*total.amounts, *earlier.amounts}):
+        change = total.amounts.get(currency, 0) - earlier.amounts.get(currency, 0)
+        amount = money(abs(change), currency)
+        changes.append(f"{'more' if change > 0 else 'less'} by {amount}" if change else "unchanged")
+    changed = f" That is {', '.join(changes)}." if changes else ""
+    before = f"{earlier.cost} for {_hours(earlier)}"
+    yield f"{counted(total.runs, 'run')}; the week before: {before}.{changed}"
     for currency, percent in sorted(total.goodput.items()):
         yield f"Of the measured {currency}, {percent:.1f} % were spent on productive training."
     if total.unknown:
@@ -70,36 +71,24 @@ def _sentences(total: Bill, earlier: Bill) -> Iterator[str]:
         yield f"{runs} no cost because a price or times are missing: the sums are without it."
 
 
-def _changes(now: Mapping[str, int], before: Mapping[str, int]) -> str:
-    texts = []
-    for currency in sorted({*now, *before}):
-        change = now.get(currency, 0) - before.get(currency, 0)
-        texts.append(f"{'more' if change > 0 else 'less'} by {money(abs(change), currency)}" if change else "unchanged")
-    return f" That is {', '.join(texts)}." if texts else ""
-
-
 def _items(runs: Sequence[RunCost], total: Bill, dashboard_url: str) -> Iterator[Fact]:
     for one in troubles_of(runs):
         text = f"{one.cost} for {words_of(one.reason)} in {counted(one.runs, 'run')} ({one.owner})"
         yield Fact(f"trouble: {one.test}", text, page_of_test(dashboard_url, one.test))
-    yield from _by_owner(runs)
+    # all lines of owners add up to the total
+    bills = bills_by(runs, lambda run: run.owner)
+    owners = list(bills)[:10]
+    for owner in owners:
+        yield Fact(f"owner: {owner}", _spent(bills[owner]))
+    if len(bills) > len(owners):
+        others = bill_of(run for run in runs if run.owner not in owners)
+        yield Fact(f"{len(bills) - len(owners):,} more owners", _spent(others))
     shown = list(total.reasons)[:10]
     for reason in shown:
         yield Fact(f"spent on: {words_of(reason)}", money_of(total.reasons[reason]))
     if len(total.reasons) > len(shown):
-        others = added_up(amounts for reason, amounts in total.reasons.items() if reason not in shown)
-        yield Fact(f"spent on {len(total.reasons) - len(shown):,} more", money_of(others))
-
-
-def _by_owner(runs: Sequence[RunCost]) -> Iterator[Fact]:
-    """Yield the owners that cost most, and the others together: all lines add up to the total."""
-    bills = bills_by(runs, lambda run: run.owner)
-    shown = list(bills)[:10]
-    for owner in shown:
-        yield Fact(f"owner: {owner}", _spent(bills[owner]))
-    if len(bills) > len(shown):
-        others = bill_of(run for run in runs if run.owner not in shown)
-        yield Fact(f"{len(bills) - len(shown):,} more owners", _spent(others))
+        rest = added_up(amounts for reason, amounts in total.reasons.items() if reason not in shown)
+        yield Fact(f"spent on {len(total.reasons) - len(shown):,} more", money_of(rest))
 
 
 def _spent(bill: Bill) -> str:

@@ -15,6 +15,7 @@ from ml_metrics.alerts.policy import A_SILENCE, BUDGET, CAN_WAIT, PART_OF
 from ml_metrics.alerts.render import one_line
 from ml_metrics.core.values import short_hash
 from ml_metrics.judge import HistoryNeeds, runs_to_read, undecided
+from ml_metrics.warehouse import MessageState, StoredMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,19 +26,24 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run, StoredMetric
     from ml_metrics.judge import Undecided
-    from ml_metrics.warehouse import StoredMessage, Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 MAX_AGE = timedelta(days=30)
 """Older messages are dropped."""
 LASTS = timedelta(days=3)
 """What the alert budget holds back is in the mail of the morning when it has lasted so long."""
-MAX_TOLD = 10_000
+MAX_RUNS = 1000
 
 
 def send_due_digests(warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
     """Send each list of recipients its held messages if one of them is due. Returns the number of digests."""
-    waiting = [one for one in warehouse.messages.held(now - MAX_AGE) if not _waits_for_update(one, now)]
+    # the next update of an incident reports a message that is part of it, so that a digest need not
+    waiting = [
+        one
+        for one in warehouse.messages.held(now - MAX_AGE)
+        if not one.held_because.startswith(PART_OF) or one.timestamp <= now - timedelta(hours=1)
+    ]
     held = sorted(waiting, key=lambda one: (one.recipients, one.timestamp))
     sent = 0
     for recipients, group in groupby(held, key=lambda one: one.recipients):
@@ -56,11 +62,6 @@ def send_summary(
     hurry(post(message, mail=mail, warehouse=warehouse, summarises=summarises), mail, warehouse)
 
 
-def _waits_for_update(one: StoredMessage, now: datetime) -> bool:
-    """Whether the next update of an incident reports a message, so that a digest need not."""
-    return one.held_because.startswith(PART_OF) and one.timestamp > now - timedelta(hours=1)
-
-
 def _is_due(one: StoredMessage, now: datetime) -> bool:
     if one.held_because == BUDGET:  # of what recovered, nothing is left to tell soon
         return one.occasion != MessageKind.RECOVERED and one.timestamp <= now - LASTS
@@ -70,11 +71,10 @@ def _is_due(one: StoredMessage, now: datetime) -> bool:
 def _digest(
     held: Sequence[StoredMessage], recipients: tuple[str, ...], mail: MailSettings, warehouse: Warehouse, now: datetime
 ) -> Message:
-    """Return the mail of the morning about the tests of some recipients."""
-    key = short_hash("\n".join(sorted(one.message for one in held)))
-    since = min(now - timedelta(days=1), *(one.timestamp for one in held))
-    told = (one.test for one in warehouse.messages.since(since, limit=MAX_TOLD) if one.recipients == recipients)
-    night = night_of(warehouse, mail.alert_budgets, now - timedelta(days=1), now, {*told, *(one.test for one in held)})
+    key, day = short_hash("\n".join(sorted(one.message for one in held))), timedelta(days=1)
+    since = min(now - day, *(one.timestamp for one in held))
+    told = (one.test for one in warehouse.messages.since(since, limit=10_000) if one.recipients == recipients)
+    night = night_of(warehouse, mail.alert_budgets, now - day, now, {*told, *(one.test for one in held)})
     notice = night.notice(mail.dashboard_url)
     message = compose_notice(f"digest-{key}", MessageKind.DIGEST, notice, recipients, mail.sender)
     # a chat has no ten lines, but one for each message that was held back
@@ -83,25 +83,13 @@ def _digest(
     return replace(message, reasons=first_reasons(reasons))
 
 
-MAX_RUNS = 1000
-OCCASION = "silent"
-
-
-def silent_conditions(test: TestDefinition, warehouse: Warehouse, limit: int) -> list[Undecided]:
-    """Return the conditions of a test that have not decided for many runs. Runs that are not recorded show nothing."""
-    if limit == 0 or not is_read(test):
-        return []
-    recent = runs_of(test, limit)
-    rows = warehouse.metrics.history(HistoryNeeds(tests=(test.name,), window=0, recent=recent, earliest=None))
-    return silent_in(test, rows, limit)
-
-
 def silent_in(test: TestDefinition, rows: Iterable[StoredMetric], limit: int) -> list[Undecided]:
-    """Return the same from the rows of the newest runs, as many as `runs_of` returns."""
+    """Return the conditions that have not decided, from the rows of as many runs as `runs_of` returns."""
     return undecided(test.regression_test_config, rows, test.name, limit) if limit else []
 
 
 def is_read(test: TestDefinition) -> bool:
+    """Whether a test has conditions and rows. Runs that are not recorded show nothing."""
     config = test.regression_test_config
     has_any = bool(config.named_metrics or config.metric_success_conditions)
     return has_any and test.metric_collection_config.write_to_bigquery
@@ -113,38 +101,41 @@ def runs_of(test: TestDefinition, limit: int) -> int:
     return min(MAX_RUNS, runs_to_read(test.regression_test_config, limit) + 30)
 
 
+def is_in_quarantine(test: TestDefinition, warehouse: Warehouse | None, now: datetime) -> bool:
+    by_hand = warehouse.quarantines.newest().get(test.name) if warehouse else None
+    return any(one is not None and one.holds(now) for one in (test.quarantine, by_hand))
+
+
 def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
     """Add silent conditions to the next digest, each once a month. Returns the number of new ones."""
-    from ml_metrics.warehouse import MessageState, StoredMessage
-
-    quarantine = warehouse.quarantines.newest().get(test.name)
-    if (test.quarantine and test.quarantine.holds(now)) or (quarantine and quarantine.holds(now)):
+    limit = mail.silent_runs
+    if not limit or not is_read(test) or is_in_quarantine(test, warehouse, now):
         return 0
-    silent = silent_conditions(test, warehouse, mail.silent_runs)
+    needs = HistoryNeeds(tests=(test.name,), window=0, recent=runs_of(test, limit), earliest=None)
+    silent = silent_in(test, warehouse.metrics.history(needs), limit)
     if not silent:
         return 0
     # a condition that stays silent is repeated after a month; the heartbeat lists it every week
-    known = {one.message for one in warehouse.messages.since(now - timedelta(days=30), test.name, 10_000)}
+    known = [one.message for one in warehouse.messages.since(now - timedelta(days=30), test.name, 10_000)]
     held = 0
     for one in silent:
-        key = f"{OCCASION}-{short_hash(f'{test.name} {one.metric}')}"
+        key = f"silent-{short_hash(f'{test.name} {one.metric}')}"
         if any(message.startswith(key) for message in known):
             continue
         held += 1
-        warehouse.messages.add(
-            StoredMessage(
-                message=f"{key}-{run.key}",
-                run_key=run.key,
-                test=test.name,
-                owner=test.owner,
-                occasion=OCCASION,
-                content_hash=key,
-                timestamp=now,
-                recipients=mail.recipients_of(test.emails),
-                subject=one_line(f"[ML Metrics] {test.name}: {one.metric} has not been judged for {one.runs} runs"),
-                reasons=(one.sentence,),
-                state=MessageState.HELD,
-                held_because=A_SILENCE,
-            )
+        row = StoredMessage(
+            message=f"{key}-{run.key}",
+            run_key=run.key,
+            test=test.name,
+            owner=test.owner,
+            occasion="silent",
+            content_hash=key,
+            timestamp=now,
+            recipients=mail.recipients_of(test.emails),
+            subject=one_line(f"{SUBJECT_PREFIX}{test.name}: {one.metric} has not been judged for {one.runs} runs"),
+            reasons=(one.sentence,),
+            state=MessageState.HELD,
+            held_because=A_SILENCE,
         )
+        warehouse.messages.add(row)
     return held

@@ -83,15 +83,12 @@ def read_import_errors(settings: Settings, now: datetime) -> tuple[list[DagImpor
     for name in documents.names():
         try:
             error = DagImportError(**documents.read(name))
-            lasts = _lasts(error, now)
+            if _lasts(error, now):
+                lasting.append(error)
+                continue
         except (MlMetricsError, ValueError, TypeError) as damaged:
             log.warning("%s: is not the document of an import error: %s", documents.path_of(name), damaged)
-            mended.append(name)
-            continue
-        if lasts:
-            lasting.append(error)
-        else:
-            mended.append(name)
+        mended.append(name)
     return lasting, mended
 
 
@@ -163,11 +160,10 @@ def _lasts(error: DagImportError, now: datetime) -> bool:
 
 
 def _can_be_imported(file: str) -> bool:
-    """Return whether Airflow can import a DAG file now, in a process of its own."""
+    """Whether Airflow can import a DAG file now, in a process of its own."""
+    command = [sys.executable, "-c", IMPORT, file]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", IMPORT, file], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
-        )
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError):
         return False
     return done.returncode == 0

@@ -44,6 +44,13 @@ MAX_AGE = timedelta(days=7)
 FEWEST_TESTS = 5
 """Fewer broken tests are a mass failure only if `mass_failure_tests` says so."""
 MAX_NAMED = 20
+PERIOD = timedelta(minutes=15)
+"""The shortest time between two updates of one incident to one list of recipients."""
+WINDOW, NIGHTS = timedelta(hours=2), timedelta(days=3)
+"""How long after the newest member of an incident a test with the same cause joins it; and where tests moved together,
+which rules find in different nights."""
+CLAIM_MINUTES = 5
+"""How long only its claim shows the first test with a cause, before its incident is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +69,12 @@ class MassFailure:
         return now < self.until and not self.is_over
 
     def opened(self, warehouse: Warehouse) -> list[str]:
-        """Return the tests that broke in it, also those that have recovered."""
+        """The tests that broke in it, also those that have recovered."""
         return [test for test, at in warehouse.incidents.opened_since(self.since).items() if at < self.until]
-
-    def broken(self, warehouse: Warehouse, tests: Sequence[str]) -> dict[str, Incident]:
-        found = warehouse.incidents.all_open()
-        return {test: found[test] for test in tests if test in found and found[test].opened_at < self.until}
 
 
 def newest_mass_failure(warehouse: Warehouse, now: datetime) -> MassFailure | None:
-    """Return the mass failure that was reported last, whether or not it is over."""
+    """The mass failure that was reported last, whether or not it is over."""
     starts = warehouse.messages.of_occasion(MessageKind.MASS, now - MAX_AGE)[:2]
     ends = warehouse.messages.by_key([_end_of(one) for one in starts], now - MAX_AGE)
     found = None
@@ -90,17 +93,19 @@ def post_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -
     # the first test is the same for all that look within an hour of the last one
     earliest = now - 2 * HOUR
     opened = warehouse.incidents.opened_since(max(earliest, newest.until) if newest else earliest)
-    tests = _outbreak(opened, _fewest(len(opened), warehouse, mail, now))
+    share = 0
+    if mail.mass_failure_percent and len(opened) >= FEWEST_TESTS:
+        share = max(FEWEST_TESTS, ceil(mail.mass_failure_percent * warehouse.runs.tests_since(now - DAY) / 100))
+    tests = _outbreak(opened, min(filter(None, (mail.mass_failure_tests, share)), default=0))
     found = warehouse.incidents.all_open()
     members = {test: found[test] for test in tests if test in found}
     if not tests or _has_ended(members, mail):
         return None
     notice = _notice(f"{counted(len(tests), 'test')} failed within an hour", tests, members, warehouse, mail)
-    notice = replace(
-        notice, sentences=(*notice.sentences, "From now on, messages to the owners wait for the digest for an hour.")
-    )
+    waits = "From now on, messages to the owners wait for the digest for an hour."
     first = f"{tests[0]} {opened[tests[0]].isoformat()}"
-    return _post(f"mass-{mail.deployment}-{short_hash(first)}", MessageKind.MASS, notice, warehouse, mail)
+    key = f"mass-{mail.deployment}-{short_hash(first)}"
+    return _post(key, MessageKind.MASS, replace(notice, sentences=(*notice.sentences, waits)), warehouse, mail)
 
 
 def follow_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -> Posted | None:
@@ -108,8 +113,8 @@ def follow_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime)
     newest = newest_mass_failure(warehouse, now)
     if newest is None or newest.is_over:
         return post_mass_failure(warehouse, mail, now)
-    start, tests = newest.start, newest.opened(warehouse)
-    members = newest.broken(warehouse, tests)
+    start, tests, found = newest.start, newest.opened(warehouse), warehouse.incidents.all_open()
+    members = {test: found[test] for test in tests if test in found and found[test].opened_at < newest.until}
     state = f"{len(members):,} of {counted(len(tests), 'test')} still fail"
     if _has_ended(members, mail):
         notice = _notice(f"the mass failure is over: {state}", tuple(members), members, warehouse, mail)
@@ -125,14 +130,6 @@ def follow_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime)
     notice = _notice(headline, tuple(members), members, warehouse, mail)
     key = f"{start.message}-update-{len(earlier) + 1}"
     return _post(key, MessageKind.INCIDENT, notice, warehouse, mail)
-
-
-def _fewest(broken: int, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
-    """Return how many tests that break within an hour are a mass failure; 0 if no number of them is."""
-    share = 0
-    if mail.mass_failure_percent and broken >= FEWEST_TESTS:
-        share = max(FEWEST_TESTS, ceil(mail.mass_failure_percent * warehouse.runs.tests_since(now - DAY) / 100))
-    return min(filter(None, (mail.mass_failure_tests, share)), default=0)
 
 
 def _outbreak(opened: Mapping[str, datetime], fewest: int) -> list[str]:
@@ -159,8 +156,7 @@ def _end_of(start: StoredMessage) -> str:
 
 def _post(key: str, kind: MessageKind, notice: Notice, warehouse: Warehouse, mail: MailSettings) -> Posted:
     message = compose_notice(key, kind, notice, mail.duty or mail.recipients, mail.sender)
-    message = replace(message, incident=f"mass-failure-{mail.deployment}")
-    return post(message, mail=mail, warehouse=warehouse)
+    return post(replace(message, incident=f"mass-failure-{mail.deployment}"), mail=mail, warehouse=warehouse)
 
 
 def _notice(
@@ -176,29 +172,24 @@ def _notice(
     # a message is decided a little before its incident is opened
     since = min([one.opened_at for one in shown], default=datetime.now(UTC)) - DAY
     about = warehouse.messages.by_key([one.opened_by for one in shown], since)
-    stated = {one.test: what_failed(about.get(one.opened_by), one) for one in shown}
-    stated |= dict.fromkeys(recovered, "has recovered")
-    more = len(tests) - len(named)
+    stated = dict.fromkeys(recovered, "has recovered")
+    stated |= {one.test: what_failed(about.get(one.opened_by), one) for one in shown}
+    sentences = []
+    for cause in causes[:MAX_NAMED]:
+        number = counted(counts[cause], "test")
+        alone = f"No common cause is known{f' for {number}' if len(causes) > 1 else ''}."
+        sentences.append(f"Cause of {number}: {cause}." if cause else alone)
+    if len(causes) > MAX_NAMED:
+        sentences.append(f"And {len(causes) - MAX_NAMED:,} more causes.")
+    if len(tests) > len(named):
+        sentences.append(f"And {len(tests) - len(named):,} more: the dashboard lists them.")
+    names = [(test, test.removeprefix(DEFINITION)) for test in named]
     return Notice(
         headline=headline,
-        sentences=(
-            *(_cause_of(cause, counts[cause], is_alone=len(causes) == 1) for cause in causes[:MAX_NAMED]),
-            *((f"And {len(causes) - MAX_NAMED:,} more causes.",) if len(causes) > MAX_NAMED else ()),
-            *((f"And {more:,} more: the dashboard lists them.",) if more > 0 else ()),
-        ),
-        items=tuple(
-            Fact(name, stated[test], page_of_test(url, name))
-            for test, name in ((test, test.removeprefix(DEFINITION)) for test in named)
-        ),
+        sentences=tuple(sentences),
+        items=tuple(Fact(name, stated[test], page_of_test(url, name)) for test, name in names),
         buttons=(Fact("inbox", "Open the inbox", page_of_cause(url, "")),),
     )
-
-
-def _cause_of(cause: str, tests: int, *, is_alone: bool) -> str:
-    number = counted(tests, "test")
-    if cause:
-        return f"Cause of {number}: {cause}."
-    return f"No common cause is known{'' if is_alone else f' for {number}'}."
 
 
 def what_failed(about: StoredMessage | None, incident: Incident | None) -> str:
@@ -216,16 +207,12 @@ def what_failed(about: StoredMessage | None, incident: Incident | None) -> str:
     return first if "That costs" in first else "; ".join(filter(None, (first, cost)))
 
 
-PERIOD = timedelta(minutes=15)
-"""The shortest time between two updates of one incident to one list of recipients."""
-
-
 def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> list[Posted]:
     """Write the updates that are due. Messages that have no row yet have to be adopted before."""
-    held = [one for one in warehouse.messages.held(now - timedelta(days=2)) if one.held_because.startswith(PART_OF)]
     groups: dict[tuple[str, tuple[str, ...]], list[StoredMessage]] = defaultdict(list)
-    for one in held:
-        groups[one.held_because.removeprefix(PART_OF), one.recipients].append(one)
+    for one in warehouse.messages.held(now - timedelta(days=2)):
+        if one.held_because.startswith(PART_OF):
+            groups[one.held_because.removeprefix(PART_OF), one.recipients].append(one)
     newest = warehouse.messages.of_occasion(MessageKind.INCIDENT, now - PERIOD) if groups else []
     posted = []
     for (cause, recipients), members in groups.items():
@@ -236,109 +223,85 @@ def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> lis
         # two senders may see different messages at the same moment, but the same first one: one creates the document
         key = f"{prefix}{short_hash(members[0].message)}"
         keys = tuple(one.message for one in members)
-        notice = _mass_notice(cause, members, warehouse.incidents.of_cause(cause), mail.dashboard_url)
+        notice = _update(cause, members, warehouse.incidents.of_cause(cause), mail.dashboard_url)
         message = compose_notice(key, MessageKind.INCIDENT, notice, recipients, mail.sender)
         posted.append(post(message, mail=mail, warehouse=warehouse, summarises=keys))
     followed = follow_mass_failure(warehouse, mail, now)
     return [*posted, *([followed] if followed else [])]
 
 
-def _mass_notice(
-    cause: str, members: Sequence[StoredMessage], broken: Sequence[Incident], dashboard_url: str
-) -> Notice:
-    """Return what an update states: the last change of each test."""
+def _update(cause: str, members: Sequence[StoredMessage], broken: Sequence[Incident], dashboard_url: str) -> Notice:
     last = {one.test: one for one in sorted(members, key=lambda one: (one.timestamp, one.message))}
-    better = [one for one in last.values() if one.occasion == MessageKind.RECOVERED]
-    worse = [one for one in last.values() if one.occasion != MessageKind.RECOVERED]
+    better = [test for test, one in last.items() if one.occasion == MessageKind.RECOVERED]
+    worse = [test for test in last if test not in better]
     still, incidents = len(broken), {one.test: one for one in broken}
-    parts = [f"{counted(len(worse), 'test')} failed"] if worse else []
-    parts += [f"{counted(len(better), 'test')} recovered"] if better else []
+    numbers = ((len(worse), "failed"), (len(better), "recovered"))
+    changed = " and ".join(f"{counted(number, 'test')} {what}" for number, what in numbers if number)
     state = f"{still} in all still fail for this cause" if still else "all tests with this cause have recovered"
+    stated = {test: what_failed(last[test], incidents.get(test)) for test in worse} | dict.fromkeys(better, "recovered")
     return Notice(
-        headline=f"{' and '.join(parts)}{'' if still else ', and so have all'}: {cause}",
+        headline=f"{changed}{'' if still else ', and so have all'}: {cause}",
         sentences=(
             f"Cause: {cause}.",
             f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
         ),
-        items=tuple(
-            Fact(one.test, stated, page_of_test(dashboard_url, one.test))
-            for one, stated in (
-                *((one, what_failed(one, incidents.get(one.test))) for one in worse),
-                *((one, "recovered") for one in better),
-            )
-        ),
+        items=tuple(Fact(test, text, page_of_test(dashboard_url, test)) for test, text in stated.items()),
         buttons=(Fact("inbox", "Open the incident", page_of_cause(dashboard_url, cause)),),
     )
 
 
-WINDOW, NIGHTS = timedelta(hours=2), timedelta(days=3)
-"""How long after the newest member of an incident a test with the same cause joins it; and where tests moved together,
-which rules find in different nights."""
-CLAIM_MINUTES = 5
-"""How long only its claim shows the first test with a cause, before its incident is stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """What is known about other tests when a message about one is decided."""
-
-    run: Run
-    warehouse: Warehouse
-    mail: MailSettings
-    now: datetime
-
-    def reason_to_hold(self, kind: MessageKind, cause: str, incident: Incident | None) -> str:
-        """Return why a message waits for one about several tests; empty if it does not."""
-        if self._is_one_of_many():
-            return PART_OF_MASS_FAILURE
-        if kind is MessageKind.RECOVERED and incident is not None and incident.cause:
-            return f"{PART_OF}{incident.cause}" if self._shared(incident) else ""
-        own = incident.cause if incident is not None else ""
-        joins = kind is not MessageKind.RECOVERED and cause and cause != own and self._is_known(cause)
-        return f"{PART_OF}{cause}" if joins else ""
-
-    def _is_one_of_many(self) -> bool:
-        """Whether many tests of the same folder broke in a mass failure that is new.
-
-        One team's failures do not delay messages about another's.
-        """
-        mass = newest_mass_failure(self.warehouse, self.now)
-        if mass is None or not mass.is_running(self.now) or mass.start.timestamp <= self.now - HOUR:
-            return False
-        files = {name: Path(one.file).parent for name, one in self.warehouse.known_tests.read().tests.items()}
-        own = files.get(self.run.test)
-        broken = {self.run.test, *mass.opened(self.warehouse)}
-        return own is None or sum(files.get(test) == own for test in broken) >= FEWEST_TESTS
-
-    def _shared(self, incident: Incident) -> bool:
+def reason_to_hold(  # noqa: PLR0913, PLR0917  (what a message is about, and what is known of other tests)
+    run: Run,
+    kind: MessageKind,
+    cause: str,
+    incident: Incident | None,
+    warehouse: Warehouse,
+    mail: MailSettings,
+    now: datetime,
+) -> str:
+    """Return why a message waits for one about several tests; empty if it does not."""
+    if _is_one_of_many(run.test, warehouse, now):
+        return PART_OF_MASS_FAILURE
+    if kind is MessageKind.RECOVERED and incident is not None and incident.cause:
         since = (incident.caused_at or incident.opened_at) - WINDOW
-        return bool(self.warehouse.incidents.tests_of_cause(incident.cause, since) - {incident.test})
+        shared = warehouse.incidents.tests_of_cause(incident.cause, since) - {incident.test}
+        return f"{PART_OF}{incident.cause}" if shared else ""
+    if kind is MessageKind.RECOVERED or not cause or (incident is not None and cause == incident.cause):
+        return ""
+    # of several tests at the same moment, one is the first
+    members = [one for one in warehouse.incidents.of_cause(cause) if one.test != run.test]
+    window = NIGHTS if cause.startswith(MOVED) else WINDOW
+    is_known = bool(members) and members[0].caused_at is not None and members[0].caused_at > now - window
+    try:
+        return f"{PART_OF}{cause}" if is_known or not _claim(cause, run.test, mail, now) else ""
+    except MlMetricsError as error:
+        log.warning("whether another test has this cause is unknown: %s", error)
+        return ""
 
-    def _is_known(self, cause: str) -> bool:
-        """Whether another test was the first with a cause. Of several at the same moment, one is the first."""
-        members = [one for one in self.warehouse.incidents.of_cause(cause) if one.test != self.run.test]
-        window = NIGHTS if cause.startswith(MOVED) else WINDOW
-        if members and members[0].caused_at is not None and members[0].caused_at > self.now - window:
+
+def _is_one_of_many(test: str, warehouse: Warehouse, now: datetime) -> bool:
+    """Whether many tests of the same folder broke in a mass failure that is new.
+
+    One team's failures do not delay messages about another's.
+    """
+    mass = newest_mass_failure(warehouse, now)
+    if mass is None or not mass.is_running(now) or mass.start.timestamp <= now - HOUR:
+        return False
+    files = {name: Path(one.file).parent for name, one in warehouse.known_tests.read().tests.items()}
+    own, broken = files.get(test), {test, *mass.opened(warehouse)}
+    return own is None or sum(files.get(one) == own for one in broken) >= FEWEST_TESTS
+
+
+def _claim(cause: str, test: str, mail: MailSettings, now: datetime) -> bool:
+    """Claim to be the first test with a cause in these minutes. False if another test is."""
+    period = int(now.timestamp() // (60 * CLAIM_MINUTES))
+    claims = Documents.of_deployment(mail.storage_root, "causes", file_name(mail.deployment))
+    name, mine = (f"{short_hash(cause)}-{number}" for number in (period - 1, period))
+    if not claims.exists(name):
+        if claims.create(mine, {"test": test, "at": now.astimezone(UTC).isoformat()}):
             return True
-        try:
-            return not self._claim(cause)
-        except MlMetricsError as error:
-            log.warning("whether another test has this cause is unknown: %s", error)
-            return False
-
-    def _claim(self, cause: str) -> bool:
-        """Claim to be the first test with a cause in these minutes. False if another test is."""
-        period = int(self.now.timestamp() // (60 * CLAIM_MINUTES))
-        claims = Documents.of_deployment(self.mail.storage_root, "causes", file_name(self.mail.deployment))
-        earlier, mine = (f"{short_hash(cause)}-{number}" for number in (period - 1, period))
-        content = {"test": self.run.test, "at": self.now.astimezone(UTC).isoformat()}
-        if claims.exists(earlier):
-            return self._is_mine(claims, earlier)
-        return claims.create(mine, content) or self._is_mine(claims, mine)
-
-    def _is_mine(self, claims: Documents, name: str) -> bool:
-        """Whether this test wrote a claim. A claim that cannot be read delays no message."""
-        try:
-            return bool(claims.read(name).get("test") == self.run.test)
-        except (FileMissingError, UnreadableInputError):
-            return True
+        name = mine
+    try:
+        return bool(claims.read(name).get("test") == test)
+    except (FileMissingError, UnreadableInputError):
+        return True  # a claim that cannot be read delays no message

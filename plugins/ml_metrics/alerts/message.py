@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
-
-if TYPE_CHECKING:
-    from datetime import date, datetime
 
 
 class MessageKind(StrEnum):
@@ -39,21 +35,6 @@ class MessageKind(StrEnum):
     """The answer of a comparison or a search."""
     RESULT = "result"
     """The result of a run, for tracking servers."""
-
-
-NOTICES = frozenset(
-    {
-        MessageKind.DIGEST,
-        MessageKind.TRIAL,
-        MessageKind.INCIDENT,
-        MessageKind.MASS,
-        MessageKind.FILE,
-        MessageKind.COST,
-        MessageKind.ANSWER,
-        MessageKind.RESULT,
-    }
-)
-"""The kinds of messages that are composed from a `Notice`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,109 +175,18 @@ class Message:
     """Identifies the incident for services that open one and close it on recovery. Empty for the test's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class MissedRuns:
-    """A test that ran less often than scheduled."""
-
-    test: str
-    expected: int
-    ran: int
-    last_run: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class FailingTest:
-    """A test with an open incident."""
-
-    test: str
-    since: datetime
-    problems: tuple[str, ...]
-    acknowledged_by: str = ""
-    cost: str = ""
-    """The weekly cost of its regression, in a few words."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantinedTest:
-    """A test in quarantine."""
-
-    test: str
-    until: date
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class UndecidedMetric:
-    """A metric whose condition has not decided for many runs."""
-
-    test: str
-    metric: str
-    runs: int
-    reason: str
-    state: str = "insufficient_data"
-    """The outcome of these runs, which is not a decision."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnfitCondition:
-    """A condition that can never fail, or that fails healthy runs."""
-
-    test: str
-    metric: str
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class UnsentMessage:
-    """A message that could not be sent."""
-
-    subject: str
-    decided_at: datetime
-    problem: str
-    """Which channels did not accept it, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenTest:
-    """A test that cannot run, because its file or its DAG is broken."""
-
-    test: str
-    problem: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """The state of the tests that share a list of recipients."""
-
-    since: datetime
-    tests: int
-    missed: tuple[MissedRuns, ...] = ()
-    failing: tuple[FailingTest, ...] = ()
-    quarantined: tuple[QuarantinedTest, ...] = ()
-    undecided: tuple[UndecidedMetric, ...] = ()
-    unfit: tuple[UnfitCondition, ...] = ()
-    unsent: tuple[UnsentMessage, ...] = ()
-    broken: tuple[BrokenTest, ...] = ()
-    paused: tuple[str, ...] = ()
-    on_time: int = 0
-    unscheduled: int = 0
-    not_due: int = 0
-    unrecorded: int = 0
-
-
 def page_of_test(dashboard_url: str, test: str) -> str:
     return f"{dashboard_url}/test?{urlencode({'test': test}, errors='replace')}"
 
 
 def page_of_incident(dashboard_url: str, test: str, run_key: str, act: str = "") -> str:
-    """Return the address of the open incident of a test that a run belongs to, with an act to confirm."""
+    """The open incident of a test that a run belongs to, with an act to confirm."""
     chosen = {"test": test, "run": run_key} | ({"act": act} if act else {})
     return f"{dashboard_url}/inbox?{urlencode(chosen, errors='replace')}"
 
 
 def page_of_cause(dashboard_url: str, cause: str) -> str:
-    """Return the address of the incidents with a cause; of all incidents if it is empty."""
+    """The incidents with a cause; all incidents if it is empty."""
     words = {"q": cause[:200]} if cause else {}
     return f"{dashboard_url}/inbox{'?' if words else ''}{urlencode(words, errors='replace')}"
 
@@ -338,9 +228,8 @@ class Result:
 
 
 def from_text(text: str) -> Result | None:
-    """Return the result in the text of a message; None if its document was lost, and the text was made anew."""
+    """None if the document of the message was lost, and its text was made anew."""
     try:
-        content: Any = json.loads(text)
-        return Result(**content)
+        return Result(**json.loads(text))
     except (TypeError, ValueError):
         return None

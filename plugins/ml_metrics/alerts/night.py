@@ -9,7 +9,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.alerts.job import why
 from ml_metrics.alerts.mass_failures import what_failed
@@ -41,19 +41,6 @@ MOST_MESSAGES, MOST_VALUES, MOST_USES = 10_000, 50_000, 5
 EVERYONE = "default"
 """The owners without a budget of their own."""
 SECTIONS = {"needs": "needs a person", "together": "moved together", "recovered": "recovered", "silent": "silent"}
-ALARMS = {MessageKind.BROKEN, MessageKind.WORSE}
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """A message about levels of metrics and nothing else."""
-
-    test: str
-    owner: str
-    metrics: tuple[str, ...]
-    chance: float
-    """How many judged metrics a night noise alone brings so far."""
-    held: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +61,7 @@ class Budget:
     def __str__(self) -> str:
         whose = "" if self.owner == EVERYONE else f" of {self.owner}"
         return (
-            f"{rate_text(self.rate)}{whose}, over {counted(self.judged, 'judged metric')}: {self.sent} sent, "
+            f"1 in {1 / self.rate:g} nights{whose}, over {counted(self.judged, 'judged metric')}: {self.sent} sent, "
             f"{self.held} held back; half of it sends {self.half}, twice {self.twice}"
         )
 
@@ -133,7 +120,8 @@ class Night:
             rest = lines[more:] if len(lines) > more + 1 else ()
             yield from ((label, line) for line in lines[: len(lines) - len(rest)])
             if rest:
-                yield label, Line("", f"{'and ' if more else ''}{len(rest):,}{' more' if more else ''}: {_names(rest)}")
+                names = ", ".join(dict.fromkeys(line.test for line in rest))
+                yield label, Line("", f"{'and ' if more else ''}{len(rest):,}{' more' if more else ''}: {names}")
 
     def lines(self) -> list[str]:
         """The night in ten lines."""
@@ -141,26 +129,22 @@ class Night:
         return [self.headline, *said, *(f"{'alert budget':<14} {one}" for one in self.budgets[:1])]
 
     def notice(self, dashboard_url: str) -> Notice:
-        page = f"{dashboard_url}/night"
+        items = [
+            Fact(f"{label}: {line.test}", line.text, page_of_test(dashboard_url, line.test))
+            if line.test
+            else Fact(label, line.text, f"{dashboard_url}/night")
+            for label, line in self.shown()
+        ]
         return Notice(
             headline=self.headline,
             sentences=tuple(f"Alert budget: {one}." for one in self.budgets[:1]),
-            items=tuple(
-                Fact(f"{label}{': ' if line.test else ''}{line.test}", line.text,
-                     page_of_test(dashboard_url, line.test) if line.test else page)
-                for label, line in self.shown()
-            ),
-            buttons=(Fact("night", "Open the night", page),),
+            items=tuple(items),
+            buttons=(Fact("night", "Open the night", f"{dashboard_url}/night"),),
             is_good=not self.needs and not self.together,
-        )  # fmt: skip
+        )
 
     def document(self) -> dict[str, Any]:
         return {**asdict(self), "headline": self.headline}
-
-
-def rate_text(rate: float) -> str:
-    """`1 in 7 nights`."""
-    return f"1 in {1 / rate:g} nights"
 
 
 def night_of(
@@ -170,101 +154,75 @@ def night_of(
     until: datetime,
     tests: Collection[str] | None = None,
 ) -> Night:
-    """Return the view of a time span, of all tests or of some."""
 
     def is_shown(test: str) -> bool:
         return tests is None or test.removeprefix(DEFINITION) in tests
 
-    messages = [one for one in warehouse.messages.since(since, limit=MOST_MESSAGES) if one.timestamp < until]
-    waiting = [one for one in warehouse.messages.held(since - LOOKED_BACK) if one.timestamp < until]
+    messages = (*warehouse.messages.held(since - LOOKED_BACK), *warehouse.messages.since(since, limit=MOST_MESSAGES))
     held = {
         one.message: one
-        for one in (*waiting, *messages)
-        if one.held_because not in {"", IN_DIGEST} and is_shown(one.test)
+        for one in messages
+        if one.timestamp < until and one.held_because not in {"", IN_DIGEST} and is_shown(one.test)
     }
-    opened = {test: one for test, one in warehouse.incidents.all_open().items() if is_shown(test)}
-    opened = {test: one for test, one in opened.items() if one.opened_at < until}
+    every = warehouse.incidents.all_open().items()
+    opened = {test: one for test, one in every if is_shown(test) and one.opened_at < until}
     about = warehouse.messages.by_key([one.opened_by for one in opened.values()], since - HISTORY)
     quarantined = {name: row for name, row in warehouse.quarantines.newest().items() if row.holds(until)}
     statuses = [one for one in warehouse.runs.tests() if is_shown(one.newest.test)]
-    marked = {
-        test for test, one in opened.items() if one.opened_by in held and held[one.opened_by].held_because == BUDGET
-    }
+    budgeted = {key for key, one in held.items() if one.held_because == BUDGET}
+    marked = {test for test, one in opened.items() if one.opened_by in budgeted}
     causes = Counter(one.cause for one in opened.values() if one.cause)
     shared = {test: one for test, one in opened.items() if causes[one.cause] > 1}
-    alone = {
-        test: one
-        for test, one in opened.items()
-        if not (one.acknowledged_by or test in quarantined or test in marked or test in shared)
-    }
-    told = alone.keys() | (shared.keys() - marked)
-    budgeted = {one.test for one in held.values() if one.held_because == BUDGET}
+    told_elsewhere = quarantined.keys() | marked | shared.keys()
+    alone = {test: one for test, one in opened.items() if not one.acknowledged_by and test not in told_elsewhere}
     closed = [one for one in warehouse.incidents.closed_since(since) if one.closed_at < until and is_shown(one.test)]
     ended = {one.test: one for one in closed if one.test not in opened}
+    told = alone.keys() | (shared.keys() - marked) | ended.keys()
     reasons = _reasons_now(warehouse, [one for one in statuses if one.newest.test in alone], until)
     judged = warehouse.metrics.judged_by_owner(since, until)
     owners = judged if tests is None else {one.owner for one in statuses}
+    costs = {test: max(added_costs([one.cost]).values(), default=0) for test, one in alone.items()}
+    needs, recovered = [], []
+    # the dearest first, then what is of unknown cost, the newest first
+    for test, one in sorted(alone.items(), key=lambda each: (-costs[each[0]], -each[1].opened_at.timestamp())):
+        what = reasons.get(test) or what_failed(about.get(one.opened_by), one)
+        cost = f", {words}" if (words := cost_words(one.cost)) else ""
+        needs.append(Line(test.removeprefix(DEFINITION), f"{what}{cost}, since {one.opened_at:%Y-%m-%d}"))
+    of_budget = {held[key].test for key in budgeted}
+    for test, ending in ended.items():
+        why_silent = f" (held back: {BUDGET})" if test in of_budget else ""
+        was = ", ".join(map(short_name, ending.reasons))
+        recovered.append(Line(test.removeprefix(DEFINITION), f"was {was}{why_silent}"))
+    silent = [
+        _held_line(one)
+        for one in sorted(held.values(), key=lambda one: (one.held_because, one.test))
+        if one.occasion != MessageKind.RECOVERED and not (one.occasion == MessageKind.BROKEN and one.test in told)
+    ]
+    silent += [
+        Line(test, f"acknowledged by {one.acknowledged_by}{': ' if one.note else ''}{one.note}")
+        for test, one in opened.items()
+        if one.acknowledged_by
+    ]
+    silent += [
+        Line(test, f"in quarantine until {row.last_day}: {row.reason}")
+        for test, row in quarantined.items()
+        if is_shown(test)
+    ]
     return Night(
         since,
         until,
         len({one.test for one in warehouse.runs.sums(since, until) if is_shown(one.test)}),
         sum(judged.get(owner, 0) for owner in owners),
-        needs=tuple(
-            Line(
-                one.test.removeprefix(DEFINITION),
-                f"{reasons.get(one.test) or what_failed(about.get(one.opened_by), one)}{_cost(one)}, since {_day(one)}",
-            )
-            for one in _dearest_first(alone.values())
-        ),
+        needs=tuple(needs),
         together=tuple(_by_cause(shared.values())),
-        recovered=tuple(
-            Line(
-                test.removeprefix(DEFINITION),
-                f"was {', '.join(map(short_name, one.reasons))}"
-                f"{f' (held back: {BUDGET})' if test in budgeted else ''}",
-            )
-            for test, one in ended.items()
-        ),
-        silent=(
-            *(
-                _held_line(one)
-                for one in sorted(held.values(), key=lambda one: (one.held_because, one.test))
-                if one.occasion != MessageKind.RECOVERED
-                and not (one.occasion == MessageKind.BROKEN and one.test in told | ended.keys())
-            ),
-            *(
-                Line(test, f"acknowledged by {one.acknowledged_by}{': ' if one.note else ''}{one.note}")
-                for test, one in opened.items()
-                if one.acknowledged_by
-            ),
-            *(Line(test, f"in quarantine until {row.last_day}: {row.reason}") for test, row in quarantined.items()
-              if is_shown(test)),
-        ),
+        recovered=tuple(recovered),
+        silent=tuple(silent),
         budgets=tuple(_budgets(warehouse, budgets, since, until, judged)),
         uses=tuple(_uses(warehouse, until, is_shown)),
-    )  # fmt: skip
-
-
-def _names(lines: Iterable[Line]) -> str:
-    return ", ".join(dict.fromkeys(line.test for line in lines))
-
-
-def _day(incident: Incident) -> str:
-    return f"{incident.opened_at:%Y-%m-%d}"
-
-
-def _dearest_first(incidents: Iterable[Incident]) -> list[Incident]:
-    """The dearest first, then what is of unknown cost, the newest first."""
-    costs = {one.test: max(added_costs([one.cost]).values(), default=0) for one in incidents}
-    return sorted(incidents, key=lambda one: (-costs[one.test], -one.opened_at.timestamp()))
-
-
-def _cost(incident: Incident) -> str:
-    return f", {words}" if (words := cost_words(incident.cost)) else ""
+    )
 
 
 def _reasons_now(warehouse: Warehouse, statuses: Sequence[TestStatus], until: datetime) -> dict[str, str]:
-    """Return what is wrong with the newest run of each of some tests."""
     rows: dict[str, list[StoredMetric]] = defaultdict(list)
     newest = [one.newest for one in statuses if one.newest.at < until]
     if newest:
@@ -284,8 +242,8 @@ def _by_cause(incidents: Iterable[Incident]) -> Iterator[Line]:
         if not one.acknowledged_by:
             tests[one.cause].append(one)
     for cause, members in sorted(tests.items(), key=lambda each: -len(each[1])):
-        names = ", ".join(one.test for one in members)
-        yield Line("", f"{counted(len(members), 'test')}: {short_digests(cause)}, since {_day(members[0])}: {names}")
+        names, since = ", ".join(one.test for one in members), f"{members[0].opened_at:%Y-%m-%d}"
+        yield Line("", f"{counted(len(members), 'test')}: {short_digests(cause)}, since {since}: {names}")
 
 
 def _held_line(one: StoredMessage) -> Line:
@@ -294,8 +252,18 @@ def _held_line(one: StoredMessage) -> Line:
     return Line(one.test, f"{'; '.join((said, *more))} ({one.held_because}, since {one.timestamp:%Y-%m-%d %H:%M})")
 
 
+class Alarm(NamedTuple):
+    """A message about levels of metrics and nothing else."""
+
+    test: str
+    owner: str
+    chance: float
+    """How many judged metrics a night noise alone brings so far."""
+    held: bool
+
+
 def budget_of(budgets: Mapping[str, float], owner: str) -> str:
-    """Return whose budget the alarms of an owner are from."""
+    """Whose budget the alarms of an owner are from."""
     return owner if owner in budgets else EVERYONE
 
 
@@ -304,7 +272,7 @@ def alarms_of(warehouse: Warehouse, since: datetime, until: datetime) -> list[Al
     told = {
         one.run_key: one
         for one in warehouse.messages.since(since, limit=MOST_MESSAGES)
-        if one.occasion in ALARMS and one.timestamp < until and one.run_key
+        if one.occasion in {MessageKind.BROKEN, MessageKind.WORSE} and one.timestamp < until and one.run_key
     }
     broken: dict[str, list[StoredMetric]] = defaultdict(list)
     for row in warehouse.metrics.broken(since - DAY, until) if told else ():
@@ -316,7 +284,6 @@ def alarms_of(warehouse: Warehouse, since: datetime, until: datetime) -> list[Al
         Alarm(
             told[key].test,
             told[key].owner,
-            tuple(row.metric for row in rows),
             min(chance(strength(series[row.test, row.metric])) for row in rows),
             told[key].held_because == BUDGET,
         )
@@ -380,14 +347,11 @@ def _budgets(
     alarms = alarms_of(warehouse, since, until) if budgets else []
     for name, rate in budgets.items():
         own = [one for one in alarms if budget_of(budgets, one.owner) == name]
-        judged = _judged(by_owner, name, budgets)
-
-        def sent(factor: float, own: list[Alarm] = own, judged: int = judged, rate: float = rate) -> int:
-            limit = limit_of([one.chance for one in own], judged, min(1.0, factor * rate))
-            return sum(one.chance <= limit for one in own)
-
+        judged, chances = _judged(by_owner, name, budgets), [one.chance for one in own]
+        limits = (limit_of(chances, judged, min(1.0, factor * rate)) for factor in (0.5, 2.0))
+        half, twice = (sum(each <= limit for each in chances) for limit in limits)
         held = sum(one.held for one in own)
-        yield Budget(name, rate, judged, len(own) - held, held, sent(0.5), sent(2.0))
+        yield Budget(name, rate, judged, len(own) - held, held, half, twice)
 
 
 def _uses(warehouse: Warehouse, until: datetime, is_shown: Callable[[str], bool]) -> Iterator[Use]:
@@ -405,7 +369,6 @@ def _uses(warehouse: Warehouse, until: datetime, is_shown: Callable[[str], bool]
 
 
 def _proposal(rows: Sequence[StoredMetric]) -> str:
-    """Return what keeps the alarms of a metric silent that came and went."""
     far = [
         abs(row.value / row.reference - 1)
         for row in rows

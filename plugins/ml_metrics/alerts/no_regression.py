@@ -6,7 +6,6 @@ incident, as a recovery does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -24,28 +23,18 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
+    from ml_metrics.warehouse import Incident, Warehouse
 
 
 log = logger_of(__name__)
 
-DAY = timedelta(days=1)
-"""A message is decided a little before its incident is opened."""
-MAX_NAMES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """An incident that a user closed."""
-
-    levels: tuple[str, ...]
-    """The metrics whose new level was accepted with it."""
-
 
 def close_as_no_regression(
     warehouse: Warehouse, test: str, *, by: str, reason: str, load_mail_settings: Callable[[], MailSettings]
-) -> Closed | None:
-    """Close the open incident of a test, and accept the levels that it is about. None if no incident is open.
+) -> tuple[str, ...] | None:
+    """Close the open incident of a test, and return the metrics whose new levels that accepts.
+
+    None if no incident is open.
 
     It is safe to call this again after it was killed. A problem that is reported meanwhile keeps the incident open.
     """
@@ -65,19 +54,22 @@ def close_as_no_regression(
     except (AlertError, ConfigError) as error:
         log.warning("%s: the incident is closed without a message about it: %s", test, error)
         warehouse.incidents.close(test, incident.run_keys[-1], incident=incident.opened_by, at=at)
-    return Closed(levels)
+    return levels
 
 
 def _message(
     warehouse: Warehouse, incident: Incident, levels: tuple[str, ...], said: str, mail: MailSettings
 ) -> Message:
-    """Return the message to the recipients of the incident's alert. Repeating this makes the same message."""
-    earlier = _message_about(warehouse, incident)
+    # a message is decided a little before its incident is opened; the one that opened it is preferred
+    found = warehouse.messages.since(incident.opened_at - timedelta(days=1), incident.test)
+    about = [one for one in found if one.occasion != MessageKind.TRIAL]
+    earlier = next((one for one in about if one.message == incident.opened_by), about[0] if about else None)
     names = [short_name(reason) for reason in incident.reasons]
-    more = f" (+{len(names) - MAX_NAMES} more)" if len(names) > MAX_NAMES else ""
+    shown, rest = names[:3], len(names[3:])
+    more = f" (+{rest} more)" if rest else ""
     accepted = f"The level of {', '.join(levels)} is accepted from the first bad run: later runs are compared with it."
     notice = Notice(
-        headline=f"{incident.test}: no regression ({', '.join(names[:MAX_NAMES])}{more})",
+        headline=f"{incident.test}: no regression ({', '.join(shown)}{more})",
         sentences=(
             f"The incident is closed as a false alarm by {said}",
             *((accepted,) if levels else ()),
@@ -93,10 +85,3 @@ def _message(
     key = f"{incident.opened_by}-no-regression-{short_hash(' '.join((incident.fingerprint, *incident.run_keys)))}"
     recipients = mail.recipients_of(earlier.recipients if earlier else ())
     return compose_notice(key, MessageKind.RECOVERED, notice, recipients, mail.sender)
-
-
-def _message_about(warehouse: Warehouse, incident: Incident) -> StoredMessage | None:
-    """Return a message about the incident, preferably the one that opened it."""
-    found = warehouse.messages.since(incident.opened_at - DAY, incident.test)
-    about = [one for one in found if one.occasion != MessageKind.TRIAL]
-    return next((one for one in about if one.message == incident.opened_by), about[0] if about else None)

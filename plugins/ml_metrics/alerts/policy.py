@@ -77,16 +77,14 @@ def due_notification(
 def change_to_report(
     problems: Collection[str], reported: Collection[str] | None, *, passed: bool
 ) -> MessageKind | None:
-    """Return how a run changed the state of its test, or None. `reported` is None if no incident is open."""
+    """How a run changed the state of its test, or None. `reported` is None if no incident is open."""
     if problems and reported is None:
         return MessageKind.BROKEN
     known = reported or ()
     news = {one for one in problems if one not in known and not (ANY_JOB in known and one.startswith(ANY_JOB))}
     if news:
         return MessageKind.WORSE
-    if passed and reported is not None:
-        return MessageKind.RECOVERED
-    return None
+    return MessageKind.RECOVERED if passed and reported is not None else None
 
 
 FOR_RECIPIENTS = {MessageKind.TRIAL, MessageKind.COST, MessageKind.ANSWER}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -50,198 +51,12 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Incident, Warehouse
 
 
-def cost_facts(state: RunState) -> Iterator[Fact]:
-    """Yield the cost of a run, its prices, and the use of its chips. An unknown cost has a reason."""
-    found = state.efficiency
-    if found is None:
-        return
-    values = {metric.name: metric.value for metric in found.metrics}
-    hours = values.get(CHIP_HOURS)
-    spent = f" for {readable([hours])[0]} chip hours" if hours is not None else ""
-    cost = next(((name, of) for name in values if (of := cost_in(name)) is not None and not of[1]), None)
-    if cost is not None:
-        name, (currency, _) = cost
-        prices = found.metadata.get("cost.prices", "")
-        by = f": {prices}" if prices else ""
-        yield Fact("cost", f"{money(units_of(values[name], currency), currency)}{spent}{by}")
-    elif (reason := found.missing.get(COST, NO_BOOK)) != NO_BOOK:
-        yield Fact("cost", f"unknown{spent}: {reason}")
-    for name in ("mfu", "hfu"):
-        if name in values:
-            formula = found.metadata.get("mfu.formula", "") if name == "mfu" else ""
-            yield Fact(name.upper(), quantity(values[name], "%") + (f" ({formula})" if formula else ""))
-
-
-def fault_facts(state: RunState, verdicts: Mapping[str, Verdict]) -> Iterator[Fact]:
-    """Yield what became of each planned fault of a run."""
-    recovery = verdicts.get(RECOVERY)
-    faults = state.collected.faults if state.collected else ()
-    for sentence in fault_sentences(faults, recovery.reference if recovery and recovery.baseline_points else None):
-        yield Fact("planned fault", sentence)
-
-
-def regression_facts(state: RunState, metric: str) -> Iterator[Fact]:
-    """Yield the weekly cost of the regression of a metric, or why it is missing."""
-    text = state.efficiency.metadata.get(f"{REGRESSION_METADATA}{metric}") if state.efficiency else None
-    if text and NO_BOOK not in text:
-        yield Fact("costs", text)
-
-
-def cost_of_incident(state: RunState, problems: Iterable[str]) -> str:
-    """Return the weekly cost of the regression of a run, or `missing` with the reason; empty if no metric is broken."""
-    metrics = [metric for problem in problems if (metric := metric_of(problem))]
-    if not metrics or state.efficiency is None:
-        return ""
-    texts = (state.efficiency.metadata.get(f"{REGRESSION_METADATA}{metric}") for metric in metrics)
-    return largest_cost(filter(None, texts)) or NOT_A_TIME
-
-
 MAX_DETAILED_METRICS = 6
 """How many metrics have history and a chart: a run may fail hundreds, and each takes queries."""
-THE_JOB = "the job"
-
-
-@dataclass
-class Details:
-    """The details of a run's problems, with one query per metric."""
-
-    run: Run
-    state: RunState
-    verdicts: Mapping[str, Verdict]
-    warehouse: Warehouse | None
-    history: TestHistory | None
-    log_lines: int
-    node: NodeOfRun | None = None
-    streaks: list[tuple[str, Streak]] = field(default_factory=list)
-    level_changes: list[str] = field(default_factory=list)
-    detailed: int = 0
-    main: tuple[str, str] = ("", "")
-    """The name of the problem that comes first, and its subject: `the job`, or a metric."""
-
-    def problem(self, name: str, sentence: str) -> Problem:
-        """Return a problem with its facts. The first one is what the message is mainly about."""
-        verdict = self.verdicts.get(metric_of(name))
-        if not self.main[0]:
-            self.main = (name, metric_of(name) or THE_JOB)
-        if verdict is not None:
-            return self._metric_problem(name, verdict)
-        if name.startswith("job_status"):
-            return self._job_problem(name)
-        return Problem(name, short_name(name), sentence.replace("`", ""))
-
-    def _job_problem(self, name: str) -> Problem:
-        workload = self.state.workload
-        if self.history is not None:
-            self.streaks.append((THE_JOB, streak_of(self.run.key, self.history.jobs_failed())))
-        log = log_of(self.state.folder, workload.attempts, self.log_lines) if self.log_lines else None
-        short, headline = job_words(workload, log.error if log else "")
-        return Problem(name, short, headline, tuple(job_facts(workload, headline)), log=log)
-
-    def _metric_problem(self, name: str, verdict: Verdict) -> Problem:
-        history, picture, reference = None, None, None
-        now = as_stored(verdict, self.run, self.state.workload.ended_at or datetime.now(UTC))
-        if self.warehouse is not None and self.detailed < MAX_DETAILED_METRICS:
-            self.detailed += 1
-            history = MetricHistory.load(self.warehouse, self.run, verdict.metric)
-            reference = history.reference(now)
-            streak = history.streak(now, reference)
-            self.streaks.append((verdict.metric, streak))
-            attributes = self.history.attributes if self.history is not None else {}
-            self.level_changes.append(level_change(now, history, streak.first_failed, attributes))
-            if self.node is not None:
-                self.level_changes.append(self.node.sentence(verdict))
-            if history.values:
-                picture = picture_of(self.detailed, now, history)
-        short, headline = metric_words(name, verdict, reference)
-        facts = (*metric_facts(verdict, history), *regression_facts(self.state, verdict.metric))
-        return Problem(name, short, headline, facts, picture)
-
-    def first_look(self) -> str:
-        """Return what to do first about the main problem: by its kind, and by the runs before."""
-        name, subject = self.main
-        if not name:
-            return ""
-        advice = advice_on(name, self.state, metric_of(name))
-        streak = dict(self.streaks).get(subject)
-        if streak is None or self.history is None:
-            return advice
-        look = first_look(streak, self.run, self.state.folder, self.history)
-        others = [other for other, each in self.streaks if each == streak and other != subject]
-        same = f" The same holds for {', '.join(others)}." if others else ""
-        return " ".join(filter(None, (advice, f"{look}{same}")))
-
-    def suspects(self) -> tuple[str, ...]:
-        """Return when the other problems started, earlier changes of levels, and what slows a node or a host down."""
-        if self.history is None:
-            return ()
-        main = dict(self.streaks).get(self.main[1])
-        others = [(name, streak) for name, streak in self.streaks if streak != main]
-        started = suspects(self.run, self.state.folder, self.history, others)
-        return (*started, *filter(None, self.level_changes), *straggler(self.state.goodput))
-
-
-MAX_NAMES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """The parts of a message about a recovery."""
-
-    headline: str = ""
-    """`accuracy_final 0.97, must be above 0.96`."""
-    sentences: tuple[str, ...] = ()
-    now: tuple[Fact, ...] = ()
-    """The value of each further metric that was broken, with its bounds."""
-
-
-def recovery_of(
-    incident: Incident, run: Run, workload: Workload, verdicts: Mapping[str, Verdict], history: TestHistory | None
-) -> Recovery:
-    reasons = tuple(dict.fromkeys((*incident.reported, *incident.reasons)))
-    now = tuple(_values_now(reasons, verdicts))
-    job = any(reason.startswith("job_status") for reason in reasons)
-    again = "the job succeeds again" if job else "the run passes again"
-    headline = f"{now[0].name} {now[0].value}" if now else again
-    if len(now) > 1:
-        headline += f" (+{len(now) - 1} more)"
-    shown = [short_name(reason) for reason in reasons[:MAX_NAMES]]
-    more = f" and {len(reasons) - MAX_NAMES:,} more" if len(reasons) > MAX_NAMES else ""
-    broken = f"It was broken {_how_long(incident, run, workload, history)}: {', '.join(shown)}{more}."
-    taken = f"Acknowledged by {incident.acknowledged_by}{': ' + incident.note if incident.note else ''}."
-    sentences = (broken, taken) if incident.acknowledged_by else (broken,)
-    return Recovery(headline, sentences, now[1:MAX_NAMES])
-
-
-def _values_now(reasons: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> Iterator[Fact]:
-    for metric in dict.fromkeys(filter(None, map(metric_of, reasons))):
-        verdict = verdicts.get(metric)
-        if verdict is not None and verdict.value is not None:
-            value, required = value_and_requirement(verdict.value, verdict.bounds or Bounds(), verdict.unit)
-            yield Fact(metric, f"{value}, must be {required}" if verdict.bounds is not None else f"{value} again")
-
-
-def _how_long(incident: Incident, run: Run, workload: Workload, history: TestHistory | None) -> str:
-    """Return since when the test was broken, and in how many runs: `for 4 days, in 4 runs, since 2026-01-07 03:05`."""
-    since, runs = _beginning(incident, run, history)
-    until = workload.ended_at
-    lasted = f"for {duration((until - since).total_seconds())}, " if until is not None and until > since else ""
-    number = "" if not runs else f"in {runs} run{'s' if runs > 1 else ''}, "
-    return f"{lasted}{number}since {since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _beginning(incident: Incident, run: Run, history: TestHistory | None) -> tuple[datetime, int]:
-    """Return when the first broken run ended, and how many runs there were from it to this one."""
-    keys = [job.uuid for job in history.jobs if job.uuid != run.key] if history is not None else []
-    first = next((key for key in incident.run_keys if key in keys), "")
-    if history is None or not first:
-        return incident.opened_at, 0
-    at = keys.index(first)
-    jobs = [job for job in history.jobs if job.uuid != run.key]
-    return jobs[at].timestamp, len(jobs) - at
-
-
 MAX_PROBLEMS = 100
 """More problems are only counted: a run may fail twenty thousand metrics."""
+MAX_NAMES = 20
+THE_JOB = "the job"
 
 
 def report_of(
@@ -271,10 +86,15 @@ def report_of(
     reported = set(incident.reported) if incident is not None and kind is MessageKind.WORSE else set()
     recovered = kind is MessageKind.RECOVERED
     names = [] if recovered else worst_first(sentences, verdicts, reported)
-    recovery = recovery_of(incident, run, state.workload, verdicts, history) if recovered and incident else Recovery()
+    recovery = recovery_of(incident, run, state.workload, verdicts, history) if recovered and incident else None
+    headline, told, now = recovery or ("", (), ())
     found = (details.problem(name, sentences[name]) for name in names[:MAX_PROBLEMS])
     problems = tuple(replace(one, known=one.name in reported) for one in found)
     others = tuple(details.problem(name, warned[name]) for name in worst_first(warned, verdicts)[:MAX_PROBLEMS])
+    acts: tuple[Act, ...] = (Act.ACKNOWLEDGE,)
+    if test.metric_collection_config.write_to_bigquery:  # without rows there is nothing to compare with
+        changed = (Act.ACCEPT, Act.REGRESSION) if any(map(changed_metric_of, sentences)) else ()
+        acts = (*changed, Act.RERUN, Act.ACKNOWLEDGE)
     return Report(
         kind=kind,
         test=run.test,
@@ -292,39 +112,196 @@ def report_of(
         suspects=details.suspects(),
         warnings=tuple(warnings_of(test, state)),
         commands=tuple(_commands(run, state.folder, state.workload)),
-        headline=recovery.headline,
-        sentences=recovery.sentences,
+        headline=headline,
+        sentences=told,
         first=details.first_look(),
-        values=recovery.now,
+        values=now,
         counted=counted(names),
         total=len(names),
-        buttons=buttons_of(run.test, run.key, kind, dashboard_url, _acts(test, sentences)),
+        buttons=buttons_of(run.test, run.key, kind, dashboard_url, acts),
     )
 
 
 def minimal_report(run: Run, owner: str, kind: MessageKind, problem: Problem, dashboard_url: str) -> Report:
-    """Return the report about a run whose folder is missing or unreadable."""
     facts = (Fact("owner", owner), Fact("run", run.run_id), *_links(run, Workload(JobStatus.MISSED), dashboard_url))
     buttons = buttons_of(run.test, run.key, kind, dashboard_url)
     return Report(kind, run.test, run.key, run.run_id, owner, (problem,), facts, buttons=buttons)
 
 
+@dataclass
+class Details:
+    """The details of a run's problems, with one query per metric."""
+
+    run: Run
+    state: RunState
+    verdicts: Mapping[str, Verdict]
+    warehouse: Warehouse | None
+    history: TestHistory | None
+    log_lines: int
+    node: NodeOfRun | None = None
+    streaks: dict[str, Streak] = field(default_factory=dict)
+    """By subject: `the job`, or a metric."""
+    level_changes: list[str] = field(default_factory=list)
+    detailed: int = 0
+    main: tuple[str, str] = ("", "")
+    """The name of the problem that comes first, and its subject."""
+
+    def problem(self, name: str, sentence: str) -> Problem:
+        """Return a problem with its facts. The first one is what the message is mainly about."""
+        verdict = self.verdicts.get(metric_of(name))
+        if not self.main[0]:
+            self.main = (name, metric_of(name) or THE_JOB)
+        if verdict is not None:
+            return self._metric_problem(name, verdict)
+        if not name.startswith("job_status"):
+            return Problem(name, short_name(name), sentence.replace("`", ""))
+        workload = self.state.workload
+        if self.history is not None:
+            failed = [(job.uuid, job.job_status != JobStatus.SUCCESS) for job in self.history.jobs]
+            self.streaks[THE_JOB] = streak_of(self.run.key, failed)
+        log = log_of(self.state.folder, workload.attempts, self.log_lines) if self.log_lines else None
+        short, headline = job_words(workload, log.error if log else "")
+        return Problem(name, short, headline, tuple(job_facts(workload, headline)), log=log)
+
+    def _metric_problem(self, name: str, verdict: Verdict) -> Problem:
+        history, picture, reference = None, None, None
+        now = as_stored(verdict, self.run, self.state.workload.ended_at or datetime.now(UTC))
+        if self.warehouse is not None and self.detailed < MAX_DETAILED_METRICS:
+            self.detailed += 1
+            history = MetricHistory.load(self.warehouse, self.run, verdict.metric)
+            reference = history.reference(now)
+            self.streaks[verdict.metric] = streak = history.streak(now, reference)
+            attributes = self.history.attributes if self.history is not None else {}
+            self.level_changes.append(level_change(now, history, streak.first_failed, attributes))
+            if self.node is not None:
+                self.level_changes.append(self.node.sentence(verdict))
+            if history.values:
+                picture = picture_of(self.detailed, now, history)
+        short, headline = metric_words(name, verdict, reference)
+        facts = [*metric_facts(verdict, history)]
+        if (costs := _regression_costs(self.state, [verdict.metric])) and NO_BOOK not in costs[0]:
+            facts.append(Fact("costs", costs[0]))
+        return Problem(name, short, headline, tuple(facts), picture)
+
+    def first_look(self) -> str:
+        """Return what to do first about the main problem: by its kind, and by the runs before."""
+        name, subject = self.main
+        if not name:
+            return ""
+        advice = advice_on(name, self.state, metric_of(name))
+        streak = self.streaks.get(subject)
+        if streak is None or self.history is None:
+            return advice
+        look = first_look(streak, self.run, self.state.folder, self.history)
+        others = [other for other, each in self.streaks.items() if each == streak and other != subject]
+        same = f" The same holds for {', '.join(others)}." if others else ""
+        return " ".join(filter(None, (advice, f"{look}{same}")))
+
+    def suspects(self) -> tuple[str, ...]:
+        """Return when the other problems started, earlier changes of levels, and what slows a node or a host down."""
+        if self.history is None:
+            return ()
+        main = self.streaks.get(self.main[1])
+        others = [(name, streak) for name, streak in self.streaks.items() if streak != main]
+        started = suspects(self.run, self.state.folder, self.history, others)
+        return (*started, *filter(None, self.level_changes), *straggler(self.state.goodput))
+
+
+def recovery_of(
+    incident: Incident, run: Run, workload: Workload, verdicts: Mapping[str, Verdict], history: TestHistory | None
+) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
+    """Return the headline of a recovery, its sentences, and the value of each further metric that was broken."""
+    reasons = tuple(dict.fromkeys((*incident.reported, *incident.reasons)))
+    now = []
+    for metric in dict.fromkeys(filter(None, map(metric_of, reasons))):
+        verdict = verdicts.get(metric)
+        if verdict is not None and verdict.value is not None:
+            value, required = value_and_requirement(verdict.value, verdict.bounds or Bounds(), verdict.unit)
+            now.append(Fact(metric, f"{value}, must be {required}" if verdict.bounds is not None else f"{value} again"))
+    job = any(reason.startswith("job_status") for reason in reasons)
+    again = "the job succeeds again" if job else "the run passes again"
+    headline = f"{now[0].name} {now[0].value}" if now else again
+    if len(now) > 1:
+        headline += f" (+{len(now) - 1} more)"
+    shown = [short_name(reason) for reason in reasons[:MAX_NAMES]]
+    more = f" and {len(reasons) - MAX_NAMES:,} more" if len(reasons) > MAX_NAMES else ""
+    sentences = [f"It was broken {_how_long(incident, run, workload, history)}: {', '.join(shown)}{more}."]
+    if incident.acknowledged_by:
+        sentences.append(f"Acknowledged by {incident.acknowledged_by}{': ' + incident.note if incident.note else ''}.")
+    return headline, tuple(sentences), tuple(now[1:MAX_NAMES])
+
+
+def _how_long(incident: Incident, run: Run, workload: Workload, history: TestHistory | None) -> str:
+    """Return since when the test was broken, and in how many runs: `for 4 days, in 4 runs, since 2026-01-07 03:05`."""
+    jobs = [job for job in history.jobs if job.uuid != run.key] if history is not None else []
+    keys, since, number = [job.uuid for job in jobs], incident.opened_at, ""
+    if first := next((key for key in incident.run_keys if key in keys), ""):
+        at = keys.index(first)
+        since, runs = jobs[at].timestamp, len(jobs) - at
+        number = f"in {runs} run{'s' if runs > 1 else ''}, "
+    until = workload.ended_at
+    lasted = f"for {duration((until - since).total_seconds())}, " if until is not None and until > since else ""
+    return f"{lasted}{number}since {since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def cost_facts(state: RunState) -> Iterator[Fact]:
+    """Yield the cost of a run, its prices, and the use of its chips. An unknown cost has a reason."""
+    found = state.efficiency
+    if found is None:
+        return
+    values = {metric.name: metric.value for metric in found.metrics}
+    hours = values.get(CHIP_HOURS)
+    spent = f" for {readable([hours])[0]} chip hours" if hours is not None else ""
+    cost = next(((name, of) for name in values if (of := cost_in(name)) is not None and not of[1]), None)
+    if cost is not None:
+        name, (currency, _) = cost
+        prices = found.metadata.get("cost.prices", "")
+        by = f": {prices}" if prices else ""
+        yield Fact("cost", f"{money(units_of(values[name], currency), currency)}{spent}{by}")
+    elif (reason := found.missing.get(COST, NO_BOOK)) != NO_BOOK:
+        yield Fact("cost", f"unknown{spent}: {reason}")
+    for name in ("mfu", "hfu"):
+        if name in values:
+            formula = found.metadata.get("mfu.formula", "") if name == "mfu" else ""
+            yield Fact(name.upper(), quantity(values[name], "%") + (f" ({formula})" if formula else ""))
+
+
+def fault_facts(state: RunState, verdicts: Mapping[str, Verdict]) -> Iterator[Fact]:
+    recovery = verdicts.get(RECOVERY)
+    faults = state.collected.faults if state.collected else ()
+    for sentence in fault_sentences(faults, recovery.reference if recovery and recovery.baseline_points else None):
+        yield Fact("planned fault", sentence)
+
+
+def _regression_costs(state: RunState, metrics: Iterable[str]) -> list[str]:
+    """The weekly cost of the regression of each metric, or why it is missing, as far as that is known."""
+    metadata = state.efficiency.metadata if state.efficiency else {}
+    return [text for metric in metrics if (text := metadata.get(f"{REGRESSION_METADATA}{metric}"))]
+
+
+def cost_of_incident(state: RunState, problems: Iterable[str]) -> str:
+    """Return the weekly cost of the regression of a run, or `missing` with the reason; empty if no metric is broken."""
+    metrics = [metric for problem in problems if (metric := metric_of(problem))]
+    if not metrics or state.efficiency is None:
+        return ""
+    return largest_cost(_regression_costs(state, metrics)) or NOT_A_TIME
+
+
 def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]:
-    yield Fact("owner", test.owner)
-    yield Fact("run", run.run_id)
-    if again := run_again(run.run_id):
-        yield Fact("runs again", again)
-    yield Fact("run key", run.key)
-    if workload.ended_at is not None:
-        yield Fact("ended", f"{workload.ended_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+    ended, seconds = workload.ended_at, workload.duration_seconds
     reason = f" ({workload.failure_reason})" if workload.failure_reason else ""
-    yield Fact("job status", f"{workload.status}{reason}")
-    if workload.duration_seconds is not None:
-        yield Fact("duration", duration(workload.duration_seconds))
-    if workload.attempts > 1:
-        yield Fact("attempts", str(workload.attempts))
-    if workload.image:
-        yield Fact("image", workload.image)
+    facts = {
+        "owner": test.owner,
+        "run": run.run_id,
+        "runs again": run_again(run.run_id),
+        "run key": run.key,
+        "ended": f"{ended.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if ended is not None else "",
+        "job status": f"{workload.status}{reason}",
+        "duration": duration(seconds) if seconds is not None else "",
+        "attempts": str(workload.attempts) if workload.attempts > 1 else "",
+        "image": workload.image or "",
+    }
+    return (Fact(name, text) for name, text in facts.items() if text or name in {"owner", "run"})
 
 
 def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
@@ -337,14 +314,6 @@ def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
     if workload.workload_link:
         yield Fact("workload", workload.pod or "the Kubernetes workload", workload.workload_link)
     yield Fact("every run", f"of {run.test}", page_of_test(dashboard_url, run.test))
-
-
-def _acts(test: TestDefinition, problems: Iterable[str]) -> tuple[Act, ...]:
-    """Return what a person can do about a run with these problems. Without rows there is nothing to compare with."""
-    if not test.metric_collection_config.write_to_bigquery:
-        return (Act.ACKNOWLEDGE,)
-    changed = (Act.ACCEPT, Act.REGRESSION) if any(map(changed_metric_of, problems)) else ()
-    return (*changed, Act.RERUN, Act.ACKNOWLEDGE)
 
 
 def buttons_of(
@@ -370,18 +339,9 @@ def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:
     """Yield the warnings of the collector and the test file, and metrics that should alert but have no condition."""
     yield from state.collected.warnings if state.collected else ()
     yield from state.efficiency.warnings if state.efficiency else ()
-    yield from _test_file_warnings(test.source)
+    with suppress(MlMetricsError, OSError):  # the file was removed or broken since the run
+        yield from load_file(test.source).warnings if test.source else ()
     if state.workload.status is JobStatus.SUCCESS and state.judgement:
         for verdict in state.judgement.verdicts:
             if verdict.outcome is Outcome.SKIPPED and not verdict.rule and verdict.reason:
                 yield f"{verdict.metric}: {verdict.reason}"
-
-
-def _test_file_warnings(path: str) -> tuple[str, ...]:
-    """Return the warnings of a test file; none if the file was removed or broken since the run."""
-    if not path:
-        return ()
-    try:
-        return tuple(load_file(path).warnings)
-    except (MlMetricsError, OSError):
-        return ()

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.causes import NodeOfRun, cause_of, cause_of_movement, explain_earlier, moved_together
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.digest import hold_silence
-from ml_metrics.alerts.mass_failures import Together, post_mass_failure
+from ml_metrics.alerts.digest import hold_silence, is_in_quarantine
+from ml_metrics.alerts.mass_failures import post_mass_failure, reason_to_hold
 from ml_metrics.alerts.message import MessageKind, Problem
 from ml_metrics.alerts.night import is_beyond_budget
 from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
@@ -47,8 +47,12 @@ if TYPE_CHECKING:
 
 log = logger_of(__name__)
 
-HOUR = timedelta(hours=1)
-IN_UPDATES = "Other tests that fail for it within two hours are reported together."
+DECISION_SECONDS = 60.0
+"""How long a gate waits for the warehouse before it decides without it."""
+SILENCE_SECONDS = 10.0
+COUNT_SECONDS = 15.0
+EARLIER_SECONDS = 15.0
+"""How long a gate may take to record earlier messages about its test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,8 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class RunMessages:
-    """The messages about one run."""
+class RunNotifier:
+    """Decides on the messages of one run, and writes them."""
 
     run: Run
     state: RunState
@@ -76,55 +80,137 @@ class RunMessages:
     """None if it is unreachable: repeating a message is better than sending none."""
     mail: MailSettings
 
+    def post_due(self, test: TestDefinition, seconds: float = DECISION_SECONDS) -> Posted | None:
+        """None if no message is due at the end of the run. Raises AlertError if it can be written nowhere."""
+        undecided, mail, warehouse = False, self.mail, self.warehouse
+        try:
+            if warehouse is not None:  # earlier messages about this test whose writers could not record them
+                of_test = self.state.folder.path.rstrip("/").rpartition("/")[0]
+                limit = min(seconds / 2, EARLIER_SECONDS)
+                with _failure_logged("earlier messages about this test may be unknown"):
+                    in_time(lambda: record_waiting(of_test, mail.markers, warehouse), limit, "the warehouse")
+            decision, undecided = self._decide(test, seconds)
+        except Exception as error:  # any failure must still lead to a message
+            log.exception("the message about this run could not be composed")
+            decision = self._without_warehouse().unreadable(test, error)
+        posted = self._post(decision)
+        if decision and decision.incident is not None and decision.incident.kind == "report" and warehouse is not None:
+            with _failure_logged("whether many tests fail is unknown"):  # senders report a mass failure as well
+                now = datetime.now(UTC)
+                mass = in_time(lambda: post_mass_failure(warehouse, mail, now), COUNT_SECONDS, "the warehouse")
+                if mass is not None:
+                    hurry(mass, mail, warehouse)
+        with _failure_logged("no tracking server has the result of this run"):
+            post_result(test, self.run, self.state, mail, warehouse)
+        try:
+            if undecided:
+                log.warning("a sender will decide whether this run ends an incident")
+                mail.markers.add_run(self.run.key, self.state.folder.path, undecided=True)
+            else:
+                mail.markers.remove(self.run.key)
+        except StorageError as error:
+            log.warning("a sender will look at this run again: %s", error)
+        return posted
+
+    def post_overdue(
+        self, since: str, owner: str, emails: tuple[str, ...], start: Start | None = None
+    ) -> Posted | None:
+        """Write the message that the run has not finished in time. `start` is how a trial was started."""
+        return self._post(self._without_warehouse().overdue(since, owner, emails, start))
+
+    def hurry(self, posted: Posted, seconds: float) -> None:
+        hurry(posted, self.mail, self.warehouse, seconds)
+
+    def hold_silence(self, test: TestDefinition) -> None:
+        """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
+        warehouse, now = self.warehouse, datetime.now(UTC)
+        if warehouse is not None and Start.of(self.state) is None:
+            with _failure_logged("the conditions that do not decide are unknown"):
+                in_time(
+                    lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse"
+                )
+
+    def _decide(self, test: TestDefinition, seconds: float) -> tuple[Decision | None, bool]:
+        """Return the decision, and whether senders have to decide about a recovery: the warehouse is unreachable."""
+        if self.warehouse is not None:
+            strict = replace(self, state=self.state.strict())
+            try:
+                return in_time(lambda: strict.due(test), seconds, "the warehouse"), False
+            except MlMetricsError as error:
+                log.warning("deciding without the state of incidents: %s", error)
+        without = self._without_warehouse()
+        gate = without.state.gate
+        may_recover = gate is not None and not gate.reasons and Start.of(without.state) is None
+        return without.due(test), may_recover
+
+    def _without_warehouse(self) -> RunNotifier:
+        return replace(self, state=self.state.strict(), warehouse=None)
+
+    def _post(self, decision: Decision | None) -> Posted | None:
+        if decision is None:
+            return None
+        return post(
+            decision.message,
+            mail=self.mail,
+            warehouse=self.warehouse,
+            run_folder=self.state.folder.path,
+            held_because=decision.held_because,
+            incident=decision.incident,
+            summarises=decision.summarises,
+            ended=decision.ended,
+        )
+
     def due(self, test: TestDefinition) -> Decision | None:
         if (start := Start.of(self.state)) is not None:
             return _decision(trial_message(test, self.run, self.state, start, warehouse=self.warehouse, mail=self.mail))
-        gate, found = self.state.gate, problems_of(self.state)
+        warehouse, name = self.warehouse, self.run.test
+        gate, problems = self.state.gate, problems_of(self.state)
         passed = gate is not None and not gate.reasons
-        problems = replace(found, urgent={}) if passed else found
-        incident = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
-        recovers = passed and not self._leaves_open(incident)
+        if passed:
+            problems = replace(problems, urgent={})
+        incident = warehouse.incidents.find_open(name) if warehouse else None
         marked = self._held_by_budget(incident)
         # an alarm that the budget held back is sent as if it were new, as soon as it has lasted long enough
         known = None if marked and problems.urgent else incident
-        notification = self._due_notification(test, problems, known, passed=recovers)
+        notification = self._notification(test, problems, known, passed=passed and not self._leaves_open(incident))
         is_warning = notification is not None and notification.kind is MessageKind.WARNING
         if notification is None or (is_warning and set(problems.warnings) <= self._stated()):
-            log.info("no new alert for %s", self.run.test)
+            log.info("no new alert for %s", name)
             return None
         reported = set(known.reported) if known else set()
-        new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
-        node = NodeOfRun(self.run, self.state.workload, self.warehouse) if self.warehouse else None
-        cause, together = self._cause(test, notification.kind, set(problems.urgent) - reported, node)
-        held_because = self._held_because(notification, cause, incident)
+        news = set(problems.urgent) - reported
+        node = NodeOfRun(self.run, self.state.workload, warehouse) if warehouse else None
+        cause, together = self._cause(test, notification.kind, news, node)
+        held_because = notification.held_because
+        if warehouse is not None and held_because not in CAN_WAIT:
+            now = datetime.now(UTC)
+            many = reason_to_hold(self.run, notification.kind, cause, incident, warehouse, self.mail, now)
+            held_because = many or held_because
         if marked is not None and notification.kind is MessageKind.RECOVERED:
             held_because = BUDGET
-        elif not held_because and not cause and self._is_beyond_budget(test, set(problems.urgent) - reported):
+        elif not held_because and not cause and self._is_beyond_budget(test, news):
             held_because = BUDGET
             if marked is not None and incident is not None and set(problems.urgent) <= set(incident.reported):
-                log.info("the alert budget still holds %s back", self.run.test)
+                log.info("the alert budget still holds %s back", name)
                 return None
         report = report_of(
             test,
             self.run,
             self.state,
             notification.kind,
-            problems.warnings if is_warning else new_first,
-            warehouse=self.warehouse,
+            problems.warnings if is_warning else problems.urgent,
+            warehouse=warehouse,
             dashboard_url=self.mail.dashboard_url,
             log_lines=self.mail.log_lines,
             warned={} if is_warning else problems.warnings,
             incident=incident,
             node=node,
         )
-        if marked is not None:
-            report = replace(
-                report,
-                sentences=(*report.sentences, f"The alert budget held it back since {marked.timestamp:%Y-%m-%d}."),
-            )
+        added = [f"The alert budget held it back since {marked.timestamp:%Y-%m-%d}."] if marked is not None else []
         if cause:
-            sentences = (f"Cause: {cause}. {IN_UPDATES}", *([f"{together}."] if together else []))
-            report = replace(report, sentences=(*report.sentences, *sentences))
+            added += [f"Cause: {cause}. Other tests that fail for it within two hours are reported together."]
+            added += [f"{together}."] if together else []
+        report = replace(report, sentences=(*report.sentences, *added))
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         if is_warning:
             return Decision(message, held_because)
@@ -135,35 +221,24 @@ class RunMessages:
             cause=cause,
             incident=incident.opened_by if incident else "",
             # the time of this decision by the clock of the test's incidents
-            at=self.warehouse.incidents.moment(self.run.test).isoformat() if self.warehouse else "",
+            at=warehouse.incidents.moment(name).isoformat() if warehouse else "",
             cost=cost_of_incident(self.state, broken),
         )
         # an old run opens no incident again
-        ended = self.warehouse.incidents.last_closed(self.run.test) if self.warehouse and self._is_newest() else ""
+        ended = warehouse.incidents.last_closed(name) if warehouse and self._is_newest() else ""
         return Decision(message, held_because, change, ended, (marked.message,) if marked else ())
-
-    def _stated(self) -> set[str]:
-        folder, stated = MessageFolder.of_run(self.state.folder.path), set()
-        for name in known_names(folder):
-            try:
-                message = folder.read(name).message
-            except (StorageError, UnreadableInputError) as error:
-                log.warning("an earlier message about this run is unknown: %s", error)
-            else:
-                stated |= {one.name for one in (*message.reasons, *message.warnings)}
-        return stated
-
-    def may_recover(self) -> bool:
-        """Whether the run ends the incident of its test, if one is open."""
-        gate = self.state.gate
-        return gate is not None and not gate.reasons and Start.of(self.state) is None
 
     def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
         """The end of the run is reported like any. `start` is how a trial was started: only its user is notified."""
         queued = f" since {since}" if since else ""
+        never = "Its folder does not show that the workload has started: was a worker, pool slot and node available?"
+        try:
+            progress = "The workload has started." if self.state.recorded_workload is not None else never
+        except MlMetricsError as error:
+            progress = f"It is unknown whether the workload has started: {error}."
         sentence = (
             f"Run {self.run.run_id} of test `{self.run.test}` has been waiting or running{queued}, longer than "
-            f"allowed. {self._progress()}"
+            f"allowed. {progress}"
         )
         if start is not None:
             return _decision(trial_notification(self.run, start, self.mail, "has not finished", sentence))
@@ -186,6 +261,18 @@ class RunMessages:
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         return Decision(message, incident=change)
 
+    def _stated(self) -> set[str]:
+        """The names of the problems that earlier messages about this run have."""
+        folder, stated = MessageFolder.of_run(self.state.folder.path), set()
+        for name in known_names(folder):
+            try:
+                message = folder.read(name).message
+            except (StorageError, UnreadableInputError) as error:
+                log.warning("an earlier message about this run is unknown: %s", error)
+            else:
+                stated |= {one.name for one in (*message.reasons, *message.warnings)}
+        return stated
+
     def _cause(
         self, test: TestDefinition, kind: MessageKind, news: set[str], node: NodeOfRun | None
     ) -> tuple[str, Movement | None]:
@@ -195,28 +282,19 @@ class RunMessages:
         """
         if kind not in {MessageKind.BROKEN, MessageKind.WORSE}:
             return "", None
-        together, lines = None, self.mail.log_lines
+        warehouse, lines = self.warehouse, self.mail.log_lines
         try:
-            if self.warehouse is not None:
-                together = moved_together(self.run, self.state, news, self.warehouse)
+            together = moved_together(self.run, self.state, news, warehouse) if warehouse is not None else None
             shared = cause_of_movement(together) if together is not None else ""
             cause = cause_of(
-                test, self.run, self.state, news, warehouse=self.warehouse, log_lines=lines, node=node, shared=shared
+                test, self.run, self.state, news, warehouse=warehouse, log_lines=lines, node=node, shared=shared
             )
-            if together is not None and self.warehouse is not None and cause == shared:
-                explain_earlier(together, self.run.test, self.warehouse)
+            if together is not None and warehouse is not None and cause == shared:
+                explain_earlier(together, self.run.test, warehouse)
         except MlMetricsError as error:
             log.warning("the cause of the problems is unknown: %s", error)
             return "", None
         return cause, together if cause == shared else None
-
-    def _held_because(self, notification: Notification, cause: str, incident: Incident | None) -> str:
-        """Return why the message waits: for the digest, or for one message about several tests."""
-        alone = notification.held_because
-        if self.warehouse is None or alone in CAN_WAIT:
-            return alone
-        together = Together(self.run, self.warehouse, self.mail, datetime.now(UTC))
-        return together.reason_to_hold(notification.kind, cause, incident) or alone
 
     def _held_by_budget(self, incident: Incident | None) -> StoredMessage | None:
         """Return the message that opened an incident, if the alert budget holds it back."""
@@ -243,46 +321,30 @@ class RunMessages:
         recorded = judgement is not None and judgement.outcome is Outcome.RECORDED
         return recorded and incident is not None and any(map(metric_of, incident.reported))
 
-    def _progress(self) -> str:
-        try:
-            started = self.state.recorded_workload is not None
-        except MlMetricsError as error:
-            return f"It is unknown whether the workload has started: {error}."
-        if started:
-            return "The workload has started."
-        return "Its folder does not show that the workload has started: was a worker, pool slot and node available?"
-
-    def _due_notification(
+    def _notification(
         self, test: TestDefinition, problems: Problems, incident: Incident | None, *, passed: bool
     ) -> Notification | None:
-        now = datetime.now(UTC)
-        quarantine = self._quarantine(test, now)
-        if quarantine:
-            log.info("%s is in quarantine %s", self.run.test, quarantine)
-            if self.warehouse is not None:
+        now, warehouse = datetime.now(UTC), self.warehouse
+        quarantined = is_in_quarantine(test, warehouse, now)
+        if quarantined:
+            log.info("%s is in quarantine", self.run.test)
+            if warehouse is not None:
                 # a test that still fails after the quarantine then opens a new incident
-                self.warehouse.incidents.close(self.run.test, self.run.key)
-        counted = self.warehouse.messages if self.warehouse else None
-        mails, about_test = counted.count(test.owner, self.run.test, now - HOUR) if counted else (0, 0)
+                warehouse.incidents.close(self.run.test, self.run.key)
+        since = now - timedelta(hours=1)
+        mails, about_test = warehouse.messages.count(test.owner, self.run.test, since) if warehouse else (0, 0)
         notification = due_notification(
             problems.urgent,
             problems.warnings,
             reported=incident.reported if incident else None,
             acknowledged=incident is not None and incident.acknowledged_by is not None,
             passed=passed,
-            limits=Limits(bool(quarantine), mails, about_test, self.mail.mails_per_hour),
+            limits=Limits(quarantined, mails, about_test, self.mail.mails_per_hour),
         )
         if notification is not None and notification.kind is MessageKind.RECOVERED and not self._is_newest():
             log.info("an older run of %s passed; only the newest run closes the incident", self.run.test)
             return None
         return notification
-
-    def _quarantine(self, test: TestDefinition, now: datetime) -> str:
-        """Return the end and reason of the quarantine, set in the test file or on the dashboard; empty if none."""
-        if test.quarantine is not None and test.quarantine.holds(now):
-            return f"until {test.quarantine.until}: {test.quarantine.reason}"
-        row = self.warehouse.quarantines.newest().get(self.run.test) if self.warehouse else None
-        return f"until {row.last_day} by {row.by}: {row.reason}" if row and row.holds(now) else ""
 
     def _is_newest(self) -> bool:
         """Whether no run of the test ended after this one. An old run may be judged again."""
@@ -292,16 +354,8 @@ class RunMessages:
 
 
 def _decision(message: Message | None) -> Decision | None:
-    """Return the decision to send a message about a trial: it changes no incident and does not wait."""
+    """The decision to send a message about a trial: it changes no incident and does not wait."""
     return None if message is None else Decision(message)
-
-
-DECISION_SECONDS = 60.0
-"""How long a gate waits for the warehouse before it decides without it."""
-SILENCE_SECONDS = 10.0
-COUNT_SECONDS = 15.0
-EARLIER_SECONDS = 15.0
-"""How long a gate may take to record earlier messages about its test."""
 
 
 @contextmanager
@@ -311,105 +365,3 @@ def _failure_logged(effect: str) -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001  (the message about the run is written, or will be)
         log.warning("%s: %s: %s", effect, type(error).__name__, error)
-
-
-@dataclass(frozen=True, slots=True)
-class RunNotifier:
-    """Decides on the messages of one run, and writes them."""
-
-    run: Run
-    state: RunState
-    warehouse: Warehouse | None
-    """None if it cannot be opened."""
-    mail: MailSettings
-
-    def post_due(self, test: TestDefinition, seconds: float = DECISION_SECONDS) -> Posted | None:
-        """None if no message is due at the end of the run. Raises AlertError if it can be written nowhere."""
-        undecided = False
-        try:
-            if self.warehouse is not None:
-                self._record_earlier(self.warehouse, min(seconds / 2, EARLIER_SECONDS))
-            decision, undecided = self._decide(test, seconds)
-        except Exception as error:  # any failure must still lead to a message
-            log.exception("the message about this run could not be composed")
-            decision = self._without_warehouse().unreadable(test, error)
-        posted = self._post(decision) if decision else None
-        breaks = decision is not None and decision.incident is not None and decision.incident.kind == "report"
-        if breaks and self.warehouse is not None:
-            self._count_broken_tests(self.warehouse)
-        with _failure_logged("no tracking server has the result of this run"):
-            post_result(test, self.run, self.state, self.mail, self.warehouse)
-        try:
-            self._unmark(undecided=undecided)
-        except StorageError as error:
-            log.warning("a sender will look at this run again: %s", error)
-        return posted
-
-    def post_overdue(
-        self, since: str, owner: str, emails: tuple[str, ...], start: Start | None = None
-    ) -> Posted | None:
-        """Write the message that the run has not finished in time. `start` is how a trial was started."""
-        decision = self._without_warehouse().overdue(since, owner, emails, start)
-        return None if decision is None else self._post(decision)
-
-    def hurry(self, posted: Posted, seconds: float) -> None:
-        """Send a message at once, if this process wrote it."""
-        hurry(posted, self.mail, self.warehouse, seconds)
-
-    def hold_silence(self, test: TestDefinition) -> None:
-        """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
-        warehouse, now = self.warehouse, datetime.now(UTC)
-        if warehouse is not None and Start.of(self.state) is None:
-            with _failure_logged("the conditions that do not decide are unknown"):
-                in_time(
-                    lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse"
-                )
-
-    def _record_earlier(self, warehouse: Warehouse, seconds: float) -> None:
-        """Record earlier messages about this test whose writers could not record them."""
-        of_test, _, _ = self.state.folder.path.rstrip("/").rpartition("/")
-        with _failure_logged("earlier messages about this test may be unknown"):
-            in_time(lambda: record_waiting(of_test, self.mail.markers, warehouse), seconds, "the warehouse")
-
-    def _count_broken_tests(self, warehouse: Warehouse) -> None:
-        """Report a mass failure at once, if this test makes it one. A failure to do so is left to the senders."""
-        now = datetime.now(UTC)
-        with _failure_logged("whether many tests fail is unknown"):
-            mass = in_time(lambda: post_mass_failure(warehouse, self.mail, now), COUNT_SECONDS, "the warehouse")
-            if mass is not None:
-                hurry(mass, self.mail, warehouse)
-
-    def _decide(self, test: TestDefinition, seconds: float) -> tuple[Decision | None, bool]:
-        """Return the decision, and whether senders have to decide about a recovery: the warehouse is unreachable."""
-        if self.warehouse is not None:
-            messages = RunMessages(self.run, self.state.strict(), self.warehouse, self.mail)
-            try:
-                return in_time(lambda: messages.due(test), seconds, "the warehouse"), False
-            except MlMetricsError as error:
-                log.warning("deciding without the state of incidents: %s", error)
-        without = self._without_warehouse()
-        return without.due(test), without.may_recover()
-
-    def _unmark(self, *, undecided: bool) -> None:
-        """Tell senders that this gate is done, or that they have to decide whether the run ends an incident."""
-        markers, folder = self.mail.markers, self.state.folder.path
-        if undecided:
-            log.warning("a sender will decide whether this run ends an incident")
-            markers.add_run(self.run.key, folder, undecided=True)
-        else:
-            markers.remove(self.run.key)
-
-    def _without_warehouse(self) -> RunMessages:
-        return RunMessages(self.run, self.state.strict(), None, self.mail)
-
-    def _post(self, decision: Decision) -> Posted:
-        return post(
-            decision.message,
-            mail=self.mail,
-            warehouse=self.warehouse,
-            run_folder=self.state.folder.path,
-            held_because=decision.held_because,
-            incident=decision.incident,
-            summarises=decision.summarises,
-            ended=decision.ended,
-        )

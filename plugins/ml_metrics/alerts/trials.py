@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,158 +35,19 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run, StoredMetric, Verdict
     from ml_metrics.pipeline import RunState
-    from ml_metrics.warehouse import JobRow, Warehouse
+    from ml_metrics.warehouse import Warehouse
 
+
+log = logger_of(__name__)
 
 MAX_VALUE_LENGTH = 200
 MAX_SENTENCES = 10
 NO_EFFECT = "No run is compared with a trial, and it opens no incident."
 SMALLEST_CHANGE = 0.05
 """In percent: a smaller change is not stated."""
-
-
-def trial_notice(
-    test: TestDefinition,
-    run: Run,
-    state: RunState,
-    *,
-    warehouse: Warehouse | None,
-    dashboard_url: str,
-    log_lines: int = SHOWN_LINES,
-) -> Notice:
-    """Return the notice about a trial that has ended. Without the warehouse it has no regular run beside it."""
-    regular = warehouse.runs.previous(run.test, exclude=run.key) if warehouse else None
-    before = {row.metric: row for row in warehouse.metrics.of_run(regular.place)} if warehouse and regular else {}
-    failures = list(state.gate.reasons) if state.gate is not None else list(problems_of(state).urgent.values())
-    by = f" by {state.started_by}" if state.started_by else ""
-    judged = [
-        one for one in (state.judgement.verdicts if state.judgement else ()) if one.outcome is not Outcome.SKIPPED
-    ]
-    verdicts = sorted(judged, key=lambda verdict: (not verdict.broken, verdict.severity is Severity.WARN))
-    return Notice(
-        headline=_headline(run, failures, verdicts),
-        sentences=(
-            f"Run {run.run_id} was started{by} as a trial: {', '.join(state.trial)}.",
-            *_sentences(failures, verdicts),
-            *_error(state, log_lines),
-            _compared_with(regular, warehouse),
-            NO_EFFECT,
-        ),
-        items=(*changes_of(test, state), *_values(verdicts, state, before)),
-        buttons=buttons_of(run, dashboard_url),
-        test=run.test,
-        run_key=run.key,
-    )
-
-
-def changes_of(test: TestDefinition, state: RunState) -> Iterator[Fact]:
-    """Yield each change with both values. A value that may be secret is not shown."""
-    usual: dict[str, Any] = {"image": test.image, "command": [*test.command, *test.args]}
-    usual |= {name: param.default for name, param in test.params.items()}
-    for name in state.trial:
-        if name == TRIAL and name not in test.params:
-            yield Fact(name, "nothing was changed: the run was marked as a trial")
-        elif SECRET_NAME.search(name):
-            yield Fact(name, "another value")
-        else:
-            yield Fact(name, f"{_text(state.params.get(name))} instead of {_text(usual.get(name))}")
-
-
-def buttons_of(run: Run, dashboard_url: str) -> tuple[Fact, ...]:
-    return (
-        Fact("this run", "Open the run", page_of_run(dashboard_url, run.key)),
-        Fact("every run", "Runs of the test", page_of_test(dashboard_url, run.test)),
-    )
-
-
-def _headline(run: Run, failures: list[str], verdicts: list[Verdict]) -> str:
-    if not failures:
-        return f"trial of {run.test} passed"
-    broken = (f"{verdict.metric} {_value_and_bounds(verdict)}" for verdict in verdicts if verdict.broken)
-    first = next(broken, failures[0])
-    more = f" (+{len(failures) - 1} more)" if len(failures) > 1 else ""
-    return f"trial of {run.test} failed: {first}{more}"
-
-
-def _sentences(failures: list[str], verdicts: list[Verdict]) -> Iterator[str]:
-    """Yield the failures that no row about a metric states."""
-    in_rows = tuple(f"{verdict.metric}: " for verdict in verdicts)
-    others = [failure for failure in failures if not failure.startswith(in_rows)]
-    yield from others[:MAX_SENTENCES]
-    if len(others) > MAX_SENTENCES:
-        yield f"and {len(others) - MAX_SENTENCES} more"
-
-
-def _error(state: RunState, log_lines: int) -> Iterator[str]:
-    if state.workload.status is JobStatus.SUCCESS or not log_lines:
-        return
-    log = log_of(state.folder, state.workload.attempts, log_lines)
-    if log and log.error:
-        yield f"Its log ends with {log.error}"
-
-
-def _compared_with(regular: JobRow | None, warehouse: Warehouse | None) -> str:
-    if warehouse is None:
-        return "The warehouse is unreachable, so the values of regular runs are unknown."
-    if regular is None:
-        return "The test has no regular run yet."
-    result = regular.verdict if regular.job_status == JobStatus.SUCCESS else regular.job_status
-    return f"The newest regular run, of {regular.timestamp:%Y-%m-%d %H:%M} UTC, has the result {result or '-'}."
-
-
-def _values(verdicts: list[Verdict], state: RunState, before: Mapping[str, StoredMetric]) -> Iterator[Fact]:
-    """Yield the judged metrics, broken ones first; all metrics if none was judged."""
-    for verdict in verdicts:
-        note = {Severity.WARN: " (warns)"}.get(verdict.severity, "") if verdict.broken else ""
-        stated = f"{str(verdict.outcome).replace('_', ' ')}{note}: {_value_and_bounds(verdict)}"
-        yield Fact(verdict.metric, f"{stated}{_beside(verdict.value, before.get(verdict.metric), verdict.unit)}")
-    for metric in () if verdicts else state.metrics:
-        value = finite(metric.value)
-        yield Fact(metric.name, f"{quantity(value, metric.unit)}{_beside(value, before.get(metric.name), metric.unit)}")
-
-
-def _value_and_bounds(verdict: Verdict) -> str:
-    value = finite(verdict.value) if verdict.value is not None else None
-    if value is None:
-        return "no value" if verdict.outcome is Outcome.MISSING else "no finite number"
-    if verdict.bounds is None:
-        return quantity(value, verdict.unit)
-    shown, required = value_and_requirement(value, verdict.bounds, verdict.unit)
-    return f"{shown}, must be {required}"
-
-
-def _beside(value: float | None, regular: StoredMetric | None, unit: str) -> str:
-    was = regular.value if regular else None
-    if was is None:
-        return ""
-    return f"; {quantity(was, unit)} in the regular run{change_in_percent(value, was)}"
-
-
-def change_in_percent(value: float | None, was: float) -> str:
-    """Return the change from another value; empty if a percentage is meaningless."""
-    if value is None or was == 0:
-        return ""
-    percent = (value / abs(was) - math.copysign(1, was)) * 100
-    if not math.isfinite(percent) or abs(percent) < SMALLEST_CHANGE:
-        return ""
-    return f" ({percent:+.3g} %)"
-
-
-def _text(value: Any) -> str:
-    """Return a value in one line: a command as in a shell, everything else as JSON."""
-    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
-        text = shlex.join(value)
-    else:
-        text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}..."
-
-
-log = logger_of(__name__)
-
 HOW_TO_GET_MAILS = (
     "fill in `notify` in the trigger form, use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
 )
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,19 +89,16 @@ class Start:
         if self.addresses:
             return self.addresses
         domain = domain.strip().removeprefix("@")
-        if "@" not in self.user and domain and _NAME.fullmatch(self.user):
+        if "@" not in self.user and domain and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", self.user):
             return (f"{self.user}@{domain}",)
         return found if (found := addresses_in(self.user)) == (self.user,) else ()
 
 
 def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root: str) -> Start | None:
     """Return how a run was started, whether or not it has a folder; None if it is regular."""
-    try:
-        begun = state.has_begun
-    except MlMetricsError:
-        begun = False
-    if begun:
-        return Start.of(state)
+    with suppress(MlMetricsError):
+        if state.has_begun:
+            return Start.of(state)
     try:
         definition = load_test(config_root, test)
     except MlMetricsError:
@@ -247,7 +106,7 @@ def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root
     return Start.planned(dag_run, definition)
 
 
-def trial_message(
+def trial_message(  # noqa: PLR0913  (the sources of the message)
     test: TestDefinition,
     run: Run,
     state: RunState,
@@ -257,9 +116,8 @@ def trial_message(
     mail: MailSettings,
 ) -> Message | None:
     """Return the message about a trial that has ended; None if nobody can receive it."""
-    notice = trial_notice(
-        test, run, state, warehouse=warehouse, dashboard_url=mail.dashboard_url, log_lines=mail.log_lines
-    )
+    url, lines = mail.dashboard_url, mail.log_lines
+    notice = trial_notice(test, run, state, warehouse=warehouse, dashboard_url=url, log_lines=lines)
     return _message(run, notice, start, mail, mail.sender_of(test))
 
 
@@ -289,3 +147,111 @@ def _message(run: Run, notice: Notice, start: Start, mail: MailSettings, sender:
         log.warning("nobody is notified about this trial: `[ml_metrics] channels` has no channel for mails")
         return None
     return compose_notice(f"{run.key}-{MessageKind.TRIAL}", MessageKind.TRIAL, notice, recipients, sender)
+
+
+def trial_notice(  # noqa: PLR0913  (the sources of the notice)
+    test: TestDefinition,
+    run: Run,
+    state: RunState,
+    *,
+    warehouse: Warehouse | None,
+    dashboard_url: str,
+    log_lines: int = SHOWN_LINES,
+) -> Notice:
+    """Return the notice about a trial that has ended. Without the warehouse it has no regular run beside it."""
+    compared, before = "The warehouse is unreachable, so the values of regular runs are unknown.", {}
+    if warehouse is not None:
+        compared = "The test has no regular run yet."
+        if (regular := warehouse.runs.previous(run.test, exclude=run.key)) is not None:
+            before = {row.metric: row for row in warehouse.metrics.of_run(regular.place)}
+            result = regular.verdict if regular.job_status == JobStatus.SUCCESS else regular.job_status
+            at = f"{regular.timestamp:%Y-%m-%d %H:%M}"
+            compared = f"The newest regular run, of {at} UTC, has the result {result or '-'}."
+    failures = list(state.gate.reasons) if state.gate is not None else list(problems_of(state).urgent.values())
+    by = f" by {state.started_by}" if state.started_by else ""
+    every = state.judgement.verdicts if state.judgement else ()
+    judged = [one for one in every if one.outcome is not Outcome.SKIPPED]
+    verdicts = sorted(judged, key=lambda verdict: (not verdict.broken, verdict.severity is Severity.WARN))
+    headline = f"trial of {run.test} passed"
+    if failures:
+        broken = (f"{verdict.metric} {_value_and_bounds(verdict)}" for verdict in verdicts if verdict.broken)
+        more = f" (+{len(failures) - 1} more)" if len(failures) > 1 else ""
+        headline = f"trial of {run.test} failed: {next(broken, failures[0])}{more}"
+    in_rows = tuple(f"{verdict.metric}: " for verdict in verdicts)
+    others = [failure for failure in failures if not failure.startswith(in_rows)]
+    shown = others[:MAX_SENTENCES]
+    if len(others) > MAX_SENTENCES:
+        shown.append(f"and {len(others) - MAX_SENTENCES} more")
+    if state.workload.status is not JobStatus.SUCCESS and log_lines:
+        lines = log_of(state.folder, state.workload.attempts, log_lines)
+        shown += [f"Its log ends with {lines.error}"] if lines and lines.error else []
+    began = f"Run {run.run_id} was started{by} as a trial: {', '.join(state.trial)}."
+    return Notice(
+        headline=headline,
+        sentences=(began, *shown, compared, NO_EFFECT),
+        items=(*changes_of(test, state), *_values(verdicts, state, before)),
+        buttons=buttons_of(run, dashboard_url),
+        test=run.test,
+        run_key=run.key,
+    )
+
+
+def changes_of(test: TestDefinition, state: RunState) -> Iterator[Fact]:
+    """Yield each change with both values. A value that may be secret is not shown."""
+    usual: dict[str, Any] = {"image": test.image, "command": [*test.command, *test.args]}
+    usual |= {name: param.default for name, param in test.params.items()}
+    for name in state.trial:
+        if name == TRIAL and name not in test.params:
+            yield Fact(name, "nothing was changed: the run was marked as a trial")
+        elif SECRET_NAME.search(name):
+            yield Fact(name, "another value")
+        else:
+            yield Fact(name, f"{_text(state.params.get(name))} instead of {_text(usual.get(name))}")
+
+
+def buttons_of(run: Run, dashboard_url: str) -> tuple[Fact, ...]:
+    return (
+        Fact("this run", "Open the run", page_of_run(dashboard_url, run.key)),
+        Fact("every run", "Runs of the test", page_of_test(dashboard_url, run.test)),
+    )
+
+
+def _values(verdicts: list[Verdict], state: RunState, before: Mapping[str, StoredMetric]) -> Iterator[Fact]:
+    """Yield the judged metrics, broken ones first; all metrics if none was judged."""
+    for verdict in verdicts:
+        note = " (warns)" if verdict.broken and verdict.severity is Severity.WARN else ""
+        stated = f"{str(verdict.outcome).replace('_', ' ')}{note}: {_value_and_bounds(verdict)}"
+        yield Fact(verdict.metric, f"{stated}{_beside(verdict.value, before.get(verdict.metric), verdict.unit)}")
+    for metric in () if verdicts else state.metrics:
+        value = finite(metric.value)
+        yield Fact(metric.name, f"{quantity(value, metric.unit)}{_beside(value, before.get(metric.name), metric.unit)}")
+
+
+def _value_and_bounds(verdict: Verdict) -> str:
+    value = finite(verdict.value) if verdict.value is not None else None
+    if value is None:
+        return "no value" if verdict.outcome is Outcome.MISSING else "no finite number"
+    if verdict.bounds is None:
+        return quantity(value, verdict.unit)
+    shown, required = value_and_requirement(value, verdict.bounds, verdict.unit)
+    return f"{shown}, must be {required}"
+
+
+def _beside(value: float | None, regular: StoredMetric | None, unit: str) -> str:
+    was = regular.value if regular else None
+    return "" if was is None else f"; {quantity(was, unit)} in the regular run{change_in_percent(value, was)}"
+
+
+def change_in_percent(value: float | None, was: float) -> str:
+    """Return the change from another value; empty if a percentage is meaningless."""
+    percent = 0.0 if value is None or was == 0 else (value / abs(was) - math.copysign(1, was)) * 100
+    return f" ({percent:+.3g} %)" if math.isfinite(percent) and abs(percent) >= SMALLEST_CHANGE else ""
+
+
+def _text(value: Any) -> str:
+    """Return a value in one line: a command as in a shell, everything else as JSON."""
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        text = shlex.join(value)
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}..."

@@ -18,13 +18,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from ml_metrics import MlMetricsError
 from ml_metrics.alerts import MailSettings
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.outbox import post, sender
-from ml_metrics.alerts.outbox.documents import MessageFolder
+from ml_metrics.alerts.outbox.attempt import Outcome
+from ml_metrics.alerts.outbox.documents import MessageFolder, Outgoing
 from ml_metrics.core.errors import StorageError, UndeliveredError, WarehouseError
 from ml_metrics.store import storage
 from ml_metrics.warehouse import open_warehouse
@@ -188,6 +190,9 @@ def message(run: int, content: int) -> Message:
 
 def set_clocks(patch: pytest.MonkeyPatch, now: Callable[[], datetime]) -> None:
     """Let each module of the package, as far as it is loaded, see this time."""
+
+    for kind in (Outgoing, Outcome):
+        msgspec.json.Decoder(kind)  # reads the annotations once, with the real class
 
     class Clock(datetime):
         @classmethod

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from ml_metrics.alerts.charts.frame import as_png
 from ml_metrics.alerts.charts.metric import mail_chart
-from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice
+from ml_metrics.alerts.compose import compose, compose_notice
+from ml_metrics.alerts.heartbeat import Heartbeat, compose_heartbeat
+from ml_metrics.alerts.heartbeat import Line as Row
 from ml_metrics.alerts.message import (
     Fact,
-    FailingTest,
-    Heartbeat,
     Log,
     Message,
     MessageKind,
-    MissedRuns,
     Notice,
     Picture,
     Problem,
-    QuarantinedTest,
     Report,
-    UndecidedMetric,
-    UnfitCondition,
     page_of_cause,
 )
 from ml_metrics.alerts.night import Line, Night
@@ -128,23 +124,31 @@ def _digest() -> Message:
     return compose_notice("digest-1", MessageKind.DIGEST, night.notice(DASHBOARD), TO)
 
 
-MONDAY = datetime(2026, 1, 12, 7, tzinfo=UTC)
 HEARTBEAT = Heartbeat(
-    since=MONDAY,
+    datetime(2026, 1, 12, 7, tzinfo=UTC),
     tests=12,
-    missed=(MissedRuns("tf-mnist-example-cpu", 7, 5, MONDAY), MissedRuns("pt-bert-func-v5e-8", 7, 0, None)),
-    failing=(FailingTest("jax-resnet50-conv-v5e-8", MONDAY, ("loss_final out of bounds",), "a new user"),),
-    quarantined=(QuarantinedTest("pt-llama-func-h100-8", date(2026, 2, 1), "the data set moves"),),
-    undecided=(
-        UndecidedMetric("tf-mnist-example-cpu", "loss_final", 45, "change_point needs 20 earlier runs"),
-        UndecidedMetric(
-            "pt-bert-func-v5e-8",
-            "total_wall_time",
-            31,
-            "stddevs_from_mean needs 10 earlier runs with compare_to: pt-brt-func-v5e-8",
-        ),
-    ),
-    unfit=(UnfitCondition("jax-resnet50-conv-v5e-8", "accuracy_final", "can never fail: its bounds are far away"),),
+    lines={
+        "missed": [
+            Row("tf-mnist-example-cpu", "ran 5 of 7 times, last at 2026-01-12 07:00 UTC"),
+            Row("pt-bert-func-v5e-8", "ran 0 of 7 times, never ran before"),
+        ],
+        "failing": [
+            Row("jax-resnet50-conv-v5e-8", "loss_final out of bounds", "since 2026-01-12, acknowledged by ada")
+        ],
+        "quarantined": [Row("pt-llama-func-h100-8", "until 2026-02-01: the data set moves")],
+        "undecided": [
+            Row(
+                "tf-mnist-example-cpu",
+                "loss_final: change_point needs 20 earlier runs",
+                "insufficient data in the last 45 runs",
+            ),
+            Row(
+                "pt-bert-func-v5e-8", "total_wall_time: stddevs_from_mean needs 10 earlier runs", "in the last 31 runs"
+            ),
+        ],
+        "unfit": [Row("jax-resnet50-conv-v5e-8", "accuracy_final can never fail: its bounds are far away")],
+    },
+    counts={"never": 1, "on_time": 10},
 )
 
 

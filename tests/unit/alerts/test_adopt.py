@@ -90,11 +90,6 @@ def test_a_gate_that_never_began_is_reported_when_its_run_has_ended(monkeypatch:
     assert markers().all() == []
 
 
-def test_a_run_of_which_airflow_knows_nothing_is_reported_after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    dead_gate(KILLED, gate_is_next=True)
-    assert len(adopted(monkeypatch, LOST_AFTER + SOON)[0]) == 1
-
-
 def test_a_gate_that_is_killed_after_its_success_loses_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow calls no callback of it, and a callback that comes late after all sends nothing again."""
     mail, sent = load_mail_settings(), list[str]()
@@ -111,12 +106,6 @@ def test_a_gate_that_is_killed_after_its_success_loses_no_message(monkeypatch: p
         assert posted[-1] is not None
         hurry(posted[-1], mail, opened)
     assert [subject.removeprefix(f"[ML Metrics] {NAME} ").split()[0] for subject in sent] == ["failed:", "recovered:"]
-
-
-def test_a_run_that_passed_needs_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    dead_gate(good())
-    assert adopted(monkeypatch, TRYING + SOON) == ([], [])
-    assert markers().all() == []
 
 
 def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.core.errors import UndeliveredError
-from ml_metrics.core.http import send_json
 from ml_metrics.store import storage
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
@@ -51,12 +50,6 @@ def test_a_mail_in_the_outbox_opens_in_a_mail_program(tmp_path: Path) -> None:
     assert picture.get_content() == LOSS.picture.png
 
 
-def test_the_same_message_twice_is_one_mail(tmp_path: Path) -> None:
-    outbox = Outbox(str(tmp_path / "outbox"))
-    assert outbox.send(MESSAGE, 1) == outbox.send(MESSAGE, 1)
-    assert len(list((tmp_path / "outbox").iterdir())) == 1
-
-
 def test_an_outbox_that_cannot_be_written_raises_an_error(tmp_path: Path) -> None:
     (tmp_path / "outbox").write_text("a file")
     with pytest.raises(UndeliveredError, match="could not be saved"):
@@ -68,11 +61,6 @@ def test_an_outbox_in_google_cloud_storage_has_one_file_for_a_message(bucket: st
     assert outbox.send(MESSAGE, 20) == outbox.send(MESSAGE, 20) == f"{bucket}/outbox/{MESSAGE.key}.eml"
     assert [file.name for file in storage.list_files(outbox.folder)] == [f"{MESSAGE.key}.eml"]
     assert MESSAGE.subject.encode() in storage.read_bytes(f"{bucket}/outbox/{MESSAGE.key}.eml")
-
-
-def test_an_outbox_can_be_in_a_bucket() -> None:
-    path = Outbox("memory://bucket/outbox").send(MESSAGE, 1)
-    assert path == f"memory://bucket/outbox/{MESSAGE.key}.eml"
 
 
 def test_a_mail_server_gets_the_complete_mail_for_each_recipient(smtp: MailServer) -> None:
@@ -119,14 +107,6 @@ def test_a_webhook_gets_slack_blocks(service: Service) -> None:
     assert "act=acknowledge|acknowledge> · <http://localhost:8080/log?a=1&b=2|logs>" in links
 
 
-def test_a_webhook_s_blocks_are_never_too_long(service: Service) -> None:
-    service.answers(Answer(200))
-    long = compose(replace(REPORT, problems=(replace(LOSS, sentence="& " * 5000),) * 100), [])
-    Webhook(f"{service.url}/hook").send(long, 5)
-    assert all(len(block["text"]["text"]) <= 3000 for block in service.requests[0].body["blocks"])
-    assert "&am " not in service.requests[0].body["blocks"][1]["text"]["text"]
-
-
 def test_error_reporting_groups_by_test_and_metric(service: Service) -> None:
     service.answers(Answer(200, {}))
     where = ErrorReporting("my-project", lambda: "token", host=service.url).send(MESSAGE, 5)
@@ -171,28 +151,7 @@ def test_github_has_one_issue_per_test_that_is_closed_and_reopened(service: Serv
     assert {request.headers["Authorization"] for request in service.requests} == {"Bearer ghp_token"}
 
 
-def test_github_finds_its_issue_among_hundreds(service: Service) -> None:
-    github = GitHub(service)
-    send(service, MESSAGE)
-    for number in range(250):
-        github.add({"title": f"ML Metrics: other-{number}", "body": "", "labels": ["ml-metrics"]})
-    send(service, replace(MESSAGE, key="another"))
-    assert len(github.issues) == 251
-    assert len(github.issues[0]["comments"]) == 1
-
-
 def test_github_does_not_open_an_issue_for_a_recovery(service: Service) -> None:
     github = GitHub(service)
     assert send(service, RECOVERED) == "the test has no issue to close"
     assert github.issues == []
-
-
-def test_an_address_that_is_not_http_is_rejected() -> None:
-    with pytest.raises(UndeliveredError, match="http or https"):
-        send_json("GET", "file:///etc/passwd", service="x", timeout=1)
-
-
-def test_the_rate_limit_header_of_github_is_a_pause(service: Service) -> None:
-    service.answers(Answer(403, {"message": "rate limit"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}))
-    with pytest.raises(UndeliveredError, match=r"GitHub answered 403 \(rate limit\)"):
-        send(service, MESSAGE)

@@ -56,19 +56,6 @@ def incident(tests: Tests) -> Incident | None:
     return tests.warehouse.incidents.find_open("t")
 
 
-def test_broken_recovered_and_broken_again_are_three_messages(tests: Tests) -> None:
-    for how in (EXIT_3, PASSES, EXIT_3):
-        end(tests, how)
-    assert tests.sent.subjects == [
-        "t failed: exit code 3",
-        "t recovered: the job succeeds again",
-        "t failed: exit code 3",
-    ]
-    found = incident(tests)
-    assert found is not None
-    assert found.opened_by.startswith(f"{RUN.key}-003-broken-")
-
-
 def test_every_further_problem_of_one_run_is_reported_once(tests: Tests) -> None:
     for how in (IMAGE, EXIT_3, (JobStatus.FAILURE, "OOMKilled"), EXIT_3, IMAGE):
         end(tests, how)

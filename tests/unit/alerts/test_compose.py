@@ -1,33 +1,30 @@
+"""What a message shows and what it counts instead, at the limits of each part."""
+
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from golden import check
 from ml_metrics.alerts import one_line
-from ml_metrics.alerts.compose import MAX_ROWS, compose, compose_heartbeat, compose_notice, subject_of
-from ml_metrics.alerts.message import (
-    NOTICES,
-    BrokenTest,
-    Fact,
-    FailingTest,
-    Heartbeat,
-    MessageKind,
-    MissedRuns,
-    Notice,
-    QuarantinedTest,
-    UndecidedMetric,
-    UnfitCondition,
-    UnsentMessage,
+from ml_metrics.alerts.channels.mail import as_mail
+from ml_metrics.alerts.compose import (
+    HEADLINES,
+    Room,
+    compose,
+    compose_notice,
+    cut,
+    encoded_size,
+    pictures_that_fit,
+    shortened,
 )
-from unit.alerts.reports import LOSS, REPORT, report_of_kind
-from unit.alerts.samples import HEARTBEAT
+from ml_metrics.alerts.message import Fact, Log, MessageKind, Notice, Picture, Problem, Reason
+from unit.alerts.reports import LOG, LOSS, REPORT, report_of_kind
 
-SINCE = datetime(2026, 1, 5, 7, tzinfo=UTC)
-RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST, MessageKind.HEARTBEAT, *NOTICES}]
+RUN_OCCASIONS = tuple(HEADLINES)
 
 
 @pytest.mark.parametrize("occasion", RUN_OCCASIONS)
@@ -40,48 +37,16 @@ def test_messages_match_their_golden_files(occasion: MessageKind) -> None:
     check(f"alerts/{occasion}.html", message.html)
 
 
-def test_the_heartbeat_matches_its_golden_files() -> None:
-    heartbeat = replace(HEARTBEAT, on_time=10)
-    message = compose_heartbeat("heartbeat-1", heartbeat, ["a@example.com"], "", "https://airflow.example/ml-metrics")
-    check("alerts/heartbeat.txt", f"Subject: {message.subject}\n\n{message.text}")
-    check("alerts/heartbeat.html", message.html)
-    assert [reason.name for reason in message.reasons][2:] == [
-        "undecided:tf-mnist-example-cpu:loss_final",
-        "undecided:pt-bert-func-v5e-8:total_wall_time",
-        "unfit:jax-resnet50-conv-v5e-8:accuracy_final",
-    ]
-
-
-LISTS: dict[str, Any] = {
-    "broken": BrokenTest("t", "file", "a sentence"),
-    "paused": "t",
-    "missed": MissedRuns("t", 2, 1, None),
-    "undecided": UndecidedMetric("t", "m", 20, "a reason"),
-    "unfit": UnfitCondition("t", "m", "a problem"),
-    "failing": FailingTest("t", SINCE, tuple("abcdefg")),
-    "unsent": UnsentMessage("a subject", SINCE, "a problem"),
-    "quarantined": QuarantinedTest("t", SINCE.date(), "a reason"),
-}
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_a_heartbeat_counts_what_it_does_not_list(name: str) -> None:
-    lists: dict[str, Any] = {name: (LISTS[name],) * (MAX_ROWS + 2)}
-    message = compose_heartbeat("k", Heartbeat(SINCE, 60, **lists), [], "", "")
-    for body in (message.text, message.html):
-        assert body.count("and 2 more") == 1
-        assert body.count("a, b, c, d, e (+2 more)") == (MAX_ROWS if name == "failing" else 0)
-
-
 def test_a_subject_has_the_test_and_the_first_problem() -> None:
     assert (
-        subject_of(REPORT) == "[ML Metrics] tf-mnist-example-cpu failed: loss_final 1.79, must be below 0.96 (+1 more)"
+        compose(REPORT, []).subject
+        == "[ML Metrics] tf-mnist-example-cpu failed: loss_final 1.79, must be below 0.96 (+1 more)"
     )
 
 
 def test_a_long_subject_keeps_its_start_and_count() -> None:
     problems = (replace(LOSS, short="x" * 300), LOSS)
-    subject = subject_of(replace(REPORT, problems=problems))
+    subject = compose(replace(REPORT, problems=problems), []).subject
     assert len(subject) <= 120
     assert subject.startswith("[ML Metrics] tf-mnist-example-cpu failed: x")
     assert subject.endswith("… (+1 more)")
@@ -92,22 +57,200 @@ def test_a_header_is_one_short_line() -> None:
     assert len(one_line("x" * 1000)) == 180
 
 
-def test_a_mail_can_have_a_thousand_problems() -> None:
-    report = replace(REPORT, problems=(LOSS,) * 1000)
+PREFIX = "[ML Metrics] "
+
+
+@pytest.mark.parametrize(("reasons", "last"), [(100, "sentence 99"), (101, "and 1 more"), (2_101, "and 2,001 more")])
+def test_a_message_has_a_hundred_reasons_and_counts_the_others(reasons: int, last: str) -> None:
+    problems = tuple(replace(LOSS, name=f"n{one}", sentence=f"sentence {one}") for one in range(reasons))
+    found = compose(replace(REPORT, problems=problems), []).reasons
+    assert found[:100] == tuple(Reason(f"n{one}", f"sentence {one}") for one in range(100))
+    assert found[-1].sentence == last
+    assert len(found) == min(reasons, 101)
+
+
+def test_a_recovery_has_what_works_again_as_its_only_reason() -> None:
+    report = report_of_kind(MessageKind.RECOVERED, problems=(), headline="loss 0.1", sentences=("For a day.", "Well."))
     message = compose(report, [])
-    assert message.subject.endswith("(+999 more)")
-    assert message.text.count("must be below") == 20
-    assert "and 980 more" in message.text
+    assert message.reasons == (Reason("recovered", "loss 0.1 For a day. Well."),)
+    assert message.subject == f"{PREFIX}{report.test} recovered: loss 0.1"
+    assert compose(replace(report, headline=""), []).subject == f"{PREFIX}{report.test} recovered"
 
 
-def test_a_notice_has_its_table_links_and_reasons() -> None:
-    rows = tuple(Fact(f"test-{number}", "failed", f"https://x.example/{number}") for number in range(60))
-    buttons = (Fact("open", "Open the dashboard", "https://x.example/"), Fact("bad", "No", "javascript:alert(1)"))
-    notice = Notice("60 tests failed within an hour", ("They share node pool a.",), rows, buttons, owner="on-call")
-    message = compose_notice("mass-1", MessageKind.MASS, notice, ["duty@example.com"])
-    assert message.subject == "[ML Metrics] 60 tests failed within an hour"
-    assert (message.kind, message.owner, message.test) == (MessageKind.MASS, "on-call", "")
-    assert message.links[0].link == "https://x.example/"
-    assert "javascript" not in message.html + message.text
-    assert "and 10 more" in message.text
-    assert message.reasons[0].sentence == "They share node pool a."
+def test_warnings_are_marked_and_addresses_are_one_line() -> None:
+    message = compose(replace(REPORT, warned=(LOSS,)), ["a@example.com\nBcc: b@example.com"], "me\n@example.com")
+    assert message.warnings == (Reason(LOSS.name, f"Warning: {LOSS.sentence}"),)
+    assert (message.recipients, message.sender) == (("a@example.com Bcc: b@example.com",), "me @example.com")
+
+
+@pytest.mark.parametrize(("length", "is_headline"), [(160, True), (161, False)])
+def test_a_long_sentence_is_a_paragraph_below_the_short_one(length: int, is_headline: bool) -> None:
+    problem = replace(LOSS, short="the short one", sentence="s" * length)
+    html = compose(replace(REPORT, problems=(problem,)), []).html
+    assert (f"<h1>{'s' * length}</h1>" in html, "<h1>the short one</h1>" in html) == (is_headline, not is_headline)
+    assert html.count("s" * length) == 1
+
+
+@pytest.mark.parametrize(("length", "shown"), [(48, "t" * 48), (49, "t" * 47 + "…")])
+def test_a_long_name_of_a_test_leaves_room_for_the_problem(length: int, shown: str) -> None:
+    assert compose(replace(REPORT, test="t" * length), []).subject.startswith(
+        f"{PREFIX}{shown} failed: loss_final 1.79"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_good", "style", "label"),
+    [
+        (MessageKind.MASS, False, "bad", "Mass failure"),
+        (MessageKind.MASS, True, "ok", "Mass failure"),
+        (MessageKind.FILE, False, "bad", "Test file"),
+        (MessageKind.COST, False, "note", "Cost of the week"),
+        (MessageKind.RECOVERED, False, "ok", "Recovered"),
+    ],
+)
+def test_the_colour_and_the_label_of_a_notice(kind: MessageKind, is_good: bool, style: str, label: str) -> None:
+    notice = Notice("a headline", is_good=is_good)
+    assert f'<p class="state {style}">{label}</p>' in compose_notice("k", kind, notice, []).html
+    assert ">Own</p>" in compose_notice("k", kind, replace(notice, label="Own"), []).html
+
+
+def test_a_notice_has_two_buttons_fifty_rows_and_ten_links() -> None:
+    buttons = tuple(Fact(f"b{one}", f"Button {one}", f"https://x.example/b{one}") for one in range(3))
+    rows = tuple(Fact(f"row-{one:02}-", "x", f"https://x.example/r{one}") for one in range(51))
+    message = compose_notice("k", MessageKind.MASS, Notice("a headline", ("said",), rows, buttons), [])
+    assert [f">Button {one}<" in message.html for one in range(3)] == [True, True, False]
+    assert [f"row-{one:02}-" in message.text for one in range(51)] == [True] * 50 + [False]
+    assert "and 1 more" in message.text
+    assert message.links == tuple([*buttons, *rows][:10])
+    assert message.reasons[:2] == (Reason("mass", "said"), Reason("mass:row-00-", "row-00-: x"))
+    fifty = compose_notice("k", MessageKind.MASS, Notice("a headline", (), rows[:50]), [])
+    assert " more" not in fifty.text
+
+
+@pytest.mark.parametrize("only", ["facts", "log", "picture"])
+def test_a_further_problem_with_any_detail_is_not_a_mere_line(only: str) -> None:
+    bare = replace(LOSS, sentence="the bare one", facts=(), log=None, picture=None)
+    detailed = replace(bare, sentence="the detailed one", **{only: getattr(replace(LOSS, log=LOG), only)})
+    html = compose(replace(REPORT, problems=(LOSS, bare, detailed)), []).html
+    assert 0 < html.index("the detailed one") < html.index("the bare one"), "lines come after details"
+    assert (html.count("the bare one"), html.count("the detailed one")) == (1, 1)
+    assert " more" not in html
+
+
+MAX_MAIL = 500_000
+
+
+LETTERS = st.sampled_from(["x", "=", '"', "<", "é", "観", "\U0001f525"])
+
+
+def size(text: str, number: int, lines: int = 20) -> int:
+    """Return the size of the mail about a run in which everything is long, and there is much of it."""
+    fact = Fact("a name", text, f"https://logs.example/?q={'x' * min(len(text), 5000)}")
+    picture = Picture("metric-1", b"\x89PNG" * 20_000, text)
+    problem = Problem(f"out_of_bounds:{text}", text, text, (fact,) * 20, picture, Log(text, (text,) * lines, text))
+    report = replace(
+        REPORT,
+        test=text,
+        problems=(problem,) * number,
+        warned=(problem,) * number,
+        facts=(fact,) * 20,
+        suspects=(text,) * number,
+        warnings=(text,) * number,
+        commands=(fact,) * 5,
+        first=text,
+        sentences=(text,) * 5,
+        buttons=(fact, fact),
+    )
+    return len(as_mail(compose(report, ["a@example.com"])).as_bytes())
+
+
+@settings(max_examples=25, deadline=None)
+@given(LETTERS, st.integers(1, 20_000), st.integers(0, 120), st.integers(0, 2000))
+def test_a_mail_is_small(letter: str, length: int, number: int, lines: int) -> None:
+    assert size(letter * length, number, lines) < MAX_MAIL
+
+
+def test_twenty_thousand_metrics_are_counted_and_the_worst_are_listed() -> None:
+    problems = tuple(replace(LOSS, name=f"out_of_bounds:{number}", picture=None) for number in range(100))
+    counted = ("19,990 out of bounds", "10 missing")
+    message = compose(replace(REPORT, problems=problems, warned=(), counted=counted, total=20_000), [])
+    assert "and 19,980 more; in all 19,990 out of bounds, 10 missing. The page of the run lists them." in message.text
+    assert message.html.count("must be below") == 20
+    assert len(message.reasons) == 101
+    assert message.reasons[-1].sentence == "and 19,900 more"
+    assert message.subject.endswith("(+19,999 more)")
+
+
+ROOM = Room(problems=3, detailed=2, letters=10, entries=2, link=20)
+
+
+FACTS = tuple(Fact(f"fact {one}", "x" * 11, "https://x.example/" + "y" * one) for one in range(1, 5))
+
+
+PROBLEM = replace(
+    LOSS, name="n" * 30, short="s" * 11, sentence="t" * 10, facts=FACTS,
+    log=Log("log", tuple(f"line {one}" for one in range(11))),
+)  # fmt: skip
+
+
+def test_the_first_problems_have_details_the_next_a_line_and_the_others_nothing() -> None:
+    short = shortened(replace(REPORT, problems=(PROBLEM,) * 4, warned=(PROBLEM,) * 4), ROOM)
+    assert [(bool(one.facts), one.log is not None, one.picture is not None) for one in short.problems] == [
+        (True, True, True), (True, True, True), (False, False, False)
+    ]  # fmt: skip
+    assert [bool(one.facts) for one in short.warned] == [False] * 3, "what only warns comes after the problems"
+    warned = shortened(replace(REPORT, problems=(PROBLEM,), warned=(PROBLEM,) * 2), ROOM).warned
+    assert [bool(one.facts) for one in warned] == [True, False]
+
+
+def test_of_each_problem_the_first_facts_the_last_lines_and_the_beginning_of_each_text_are_shown() -> None:
+    (short,) = shortened(replace(REPORT, problems=(PROBLEM,)), ROOM).problems
+    assert (short.name, short.short, short.sentence) == ("n" * 30, "s" * 9 + "…", "t" * 10)
+    assert short.facts == (
+        Fact("fact 1", "x" * 9 + "…", "https://x.example/y"),
+        Fact("fact 2", "x" * 9 + "…", "https://x.example/yy"),
+    )
+    assert short.log is not None
+    assert short.log.lines == tuple(f"line {one}" for one in range(1, 11))
+
+
+def test_an_address_that_is_too_long_is_left_out() -> None:
+    short = shortened(replace(REPORT, facts=FACTS[1:], buttons=FACTS), ROOM)
+    assert [bool(one.link) for one in short.facts] == [True, False]
+    assert [bool(one.link) for one in short.buttons] == [True, True, False, False]
+
+
+def test_lists_have_as_many_entries_as_there_is_room_for_and_commands_four_times_the_letters() -> None:
+    commands = (Fact("command", "x" * 40), Fact("command", "x" * 41), Fact("third", ""))
+    several = tuple("abc")
+    short = shortened(
+        replace(REPORT, commands=commands, facts=(), suspects=several, warnings=several, sentences=several), ROOM
+    )
+    assert [one.value for one in short.commands] == ["x" * 40, "x" * 39 + "…"]
+    assert short.suspects == short.warnings == short.sentences == ("a", "b")
+
+
+def test_a_cut_record_keeps_what_is_no_text() -> None:
+    assert cut(MessageKind.RECOVERED, 3) is MessageKind.RECOVERED
+    assert cut(("abcd", 12345, None, True), 3) == ("ab…", 12345, None, True)
+    assert [cut("abc", limit) for limit in (1, 2, 3)] == ["…", "a…", "abc"]
+    assert cut(Picture("metric-1", b"12345", "abcd"), 3) == Picture("metric-1", b"12345", "ab…")
+
+
+def test_the_size_of_a_text_counts_what_is_escaped_three_times() -> None:
+    assert [encoded_size(text) for text in ("", "abc\n", "=", "é", "観", "\x7f", "\ud83d")] == [0, 4, 3, 6, 9, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([150_000], [0]),
+        ([150_001], []),
+        ([100_000, 50_001, 50_000], [0, 2]),
+        ([50_000] * 4, [0, 1, 2]),
+        ([1] * 7, [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_the_first_pictures_that_fit_together_are_kept(sizes: list[int], kept: list[int]) -> None:
+    pictures = [Picture(f"metric-{number}", b"x" * each, "") for number, each in enumerate(sizes)]
+    assert pictures_that_fit(pictures) == tuple(pictures[number] for number in kept)

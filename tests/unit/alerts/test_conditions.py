@@ -10,7 +10,7 @@ import pytest
 from ml_metrics import TestDefinition
 from ml_metrics.airflow import warehouse
 from ml_metrics.alerts import heartbeat
-from ml_metrics.alerts.digest import silent_conditions
+from ml_metrics.alerts.digest import runs_of, silent_in
 from ml_metrics.alerts.heartbeat import findings, newest
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.judge import HistoryNeeds, history_needs, misfits
@@ -59,10 +59,10 @@ def test_they_are_those_of_a_query_for_each_test() -> None:
             needs = history_needs(config, test.name)
             needs = HistoryNeeds(needs.tests, 0, heartbeat.FIT_RUNS, None, needs.elsewhere)
             unfit = misfits(config, opened.metrics.history(needs), test=test.name)
-            assert [(one.metric, one.problem) for one in found[test.name][1]] == unfit
-            silent = silent_conditions(test, opened, 10)
-            shown = [(one.metric, one.runs, one.reason, one.state) for one in found[test.name][0]]
-            assert shown == [(one.metric, one.runs, one.reason, one.state) for one in silent]
+            assert [one.text for one in found[test.name][1]] == [" ".join(one) for one in unfit]
+            recent = HistoryNeeds((test.name,), 0, runs_of(test, 10), None)
+            silent = silent_in(test, opened.metrics.history(recent), 10)
+            assert [one.text for one in found[test.name][0]] == [f"{one.metric}: {one.reason}" for one in silent]
     assert found["strict"][1]
     assert found["compared"][1]
     assert found["healthy"][0]
@@ -76,6 +76,6 @@ def test_a_condition_that_needs_many_runs_gets_them(monkeypatch: pytest.MonkeyPa
     test = a_test("deep", **{"gone_*": {**RULE, "optional": True}})
     with warehouse() as opened:
         [one], _ = findings([test], opened, 10)["deep"]
-        assert one.runs == 45
+        assert one.more.endswith("in the last 45 runs")
         assert findings([test], opened, 0)["deep"][0] == []
     assert newest([], 3) == []

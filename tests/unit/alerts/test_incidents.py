@@ -86,17 +86,6 @@ def test_of_two_updates_on_both_sides_of_a_quarter_of_an_hour_one_is_written(
     assert tests.warehouse.messages.held(later - HOUR) == []
 
 
-def test_each_list_of_recipients_gets_its_own_update(tests: Tests) -> None:
-    for number in range(6):
-        tests.ended(f"t{number}", emails=(f"list{number % 2}@example.com",), **NO_IMAGE)
-    assert update(tests) == 2
-    assert [one.recipients for one in tests.sent.messages] == [
-        ("list0@example.com",),
-        ("list1@example.com",),
-        ("list0@example.com",),
-    ]
-
-
 def test_recoveries_are_in_the_updates_and_the_last_one_states_that_all_have_recovered(tests: Tests) -> None:
     for name in "abc":
         tests.ended(name, **NO_IMAGE)
@@ -119,13 +108,6 @@ def test_a_test_alone_with_its_cause_recovers_at_once(tests: Tests) -> None:
     ]
 
 
-def test_the_same_outage_a_third_time_is_reported_again(tests: Tests) -> None:
-    for _ in range(3):
-        tests.ended("a", **NO_IMAGE)
-        tests.ended("a")
-    assert len(tests.sent.messages) == 6
-
-
 def test_a_member_that_fails_for_another_reason_is_reported_at_once(tests: Tests) -> None:
     tests.ended("a", **NO_IMAGE)
     tests.ended("b", **NO_IMAGE)
@@ -141,18 +123,6 @@ def test_independent_failures_are_never_reported_together(tests: Tests) -> None:
         tests.ended(f"u{number}", status=JobStatus.FAILURE, failure_reason="ExitCode:1", image=IMAGE)
     assert len(tests.sent.messages) == 24
     assert update(tests) == 0
-
-
-def test_two_causes_at_once_are_two_incidents(tests: Tests) -> None:
-    other = {**NO_IMAGE, "image": "gcr.io/x/other:1"}
-    for number in range(6):
-        tests.ended(f"t{number}", **(other if number % 2 else NO_IMAGE))
-    assert len(tests.sent.messages) == 2
-    assert update(tests) == 2
-    assert sorted(tests.sent.subjects[2:]) == [
-        "2 tests failed: image cannot be pulled: gcr.io/x/other:1",
-        f"2 tests failed: {CAUSE}",
-    ]
 
 
 def test_a_test_of_another_deployment_never_joins(tests: Tests, tmp_path: Path) -> None:
@@ -178,14 +148,6 @@ def test_a_test_in_quarantine_never_joins(tests: Tests) -> None:
     tests.ended("b", **NO_IMAGE)
     assert len(tests.sent.messages) == 1
     assert update(tests) == 0
-
-
-def test_acknowledging_a_member_acknowledges_only_it(tests: Tests) -> None:
-    for name in "ab":
-        tests.ended(name, **NO_IMAGE)
-    assert tests.warehouse.incidents.acknowledge("a", by="vera")
-    found = tests.warehouse.incidents.all_open()
-    assert (found["a"].acknowledged_by, found["b"].acknowledged_by) == ("vera", None)
 
 
 def test_another_reason_of_the_job_is_news_and_the_same_one_is_not(tests: Tests) -> None:

@@ -156,15 +156,6 @@ def test_after_a_weekend_two_mails_and_a_digest_arrive_instead_of_one_mail_each(
     assert len(weekend.mails.messages) == 4
 
 
-def test_two_late_messages_are_sent_one_by_one(weekend: Weekend) -> None:
-    for name in "ab":
-        weekend.fails(name)
-    weekend.now += 2 * DAY
-    weekend.mails.is_down = False
-    weekend.sender()
-    assert sorted(one.test for one in weekend.mails.messages) == ["a", "b"]
-
-
 def test_what_a_chat_has_shown_is_in_no_digest(weekend: Weekend) -> None:
     chat = Sent("webhook")
     weekend.others = (chat,)

@@ -1,6 +1,9 @@
+"""Which addresses a channel's connection may have."""
+
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,40 +11,25 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ml_metrics import TestDefinition
-from ml_metrics.airflow import load_mail_settings
-from ml_metrics.airflow.channels import FACTORIES
+from ml_metrics.airflow.channels import FACTORIES, channel_of
 from ml_metrics.alerts import Smtp, Unusable
 from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.mail import Outbox
+from ml_metrics.alerts.channels.paging import Opsgenie, PagerDuty
 from ml_metrics.alerts.channels.sendgrid import SendGrid
-from ml_metrics.alerts.channels.webhook import Webhook
+from ml_metrics.alerts.channels.webhook import GoogleChat, Teams, Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.settings import Settings
 from servers.channels import Answer, http_service
 from unit.alerts.reports import REPORT
 
 TEST = TestDefinition(name="t", image="i", command=("c",))
 
 
-def test_the_default_channel_is_the_outbox(connect: Any) -> None:
-    post = connect("outbox")
-    assert post.channels == (post.outbox,)
-    assert isinstance(post.outbox, Outbox)
-    assert (post.recipients, post.sender, post.mails_per_hour) == ((), "", 10)
-
-
 def test_channels_are_unique_and_in_the_order_of_the_settings(connect: Any) -> None:
     hook = {"conn_type": "http", "host": "https://chat.example/hook"}
     post = connect(" outbox, webhook:a,,webhook:b, outbox ", a=hook, b=hook)
     assert [channel.name for channel in post.channels] == ["outbox", "webhook:a", "webhook:b"]
-
-
-def test_an_invalid_limit_falls_back_to_the_default(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "many")
-    assert load_mail_settings().mails_per_hour == 10
-    assert "mails_per_hour: 'many'" in caplog.text
 
 
 def test_tests_without_recipients_use_the_default_ones(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,13 +110,6 @@ def test_a_misconfigured_channel_has_a_reason_and_does_not_affect_others(connect
     assert why in post.channels[1].reason
 
 
-def test_the_repr_of_a_channel_has_no_secret(connect: Any) -> None:
-    hook = {"conn_type": "http", "host": "https://chat.example", "password": "hidden-path"}
-    smtp = {"conn_type": "smtp", "host": "mail", "login": "me", "password": "hidden-password"}
-    post = connect("webhook,smtp", ml_metrics_webhook=hook, smtp_default=smtp)
-    assert "hidden" not in repr(post)
-
-
 def test_error_reporting_logs_in_with_the_key_of_its_connection(connect: Any) -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = key.private_bytes(
@@ -156,10 +137,104 @@ def test_error_reporting_logs_in_with_the_key_of_its_connection(connect: Any) ->
         assert {event.path for event in events} == {"/v1beta1/projects/my-project/events:report"}
 
 
-def test_the_error_about_an_invalid_key_does_not_contain_it(connect: Any) -> None:
-    extra = {"keyfile_dict": json.dumps({"private_key": "hidden"}), "project": "my-project"}
-    connection = {"conn_type": "google_cloud_platform", "extra": extra}
-    (channel,) = connect("error_reporting", google_cloud_default=connection).channels
-    with pytest.raises(UndeliveredError) as caught:
-        channel.send(compose(REPORT, []), 5)
-    assert "hidden" not in str(caught.value)
+KINDS = ("sendgrid", "webhook", "teams", "google_chat", "pagerduty", "opsgenie", "github")
+
+
+KEY = "s3cr3t-that-lets-anyone-post"
+
+
+def channel(kind: str, host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, trusted: str = "") -> object:
+    connection = {"conn_type": "http", "host": host, "password": KEY, "extra": {"repository": "owner/repo"}}
+    monkeypatch.setenv("AIRFLOW_CONN_MINE", json.dumps(connection))
+    return channel_of(f"{kind}:mine", Settings(plain_http_hosts=trusted), Outbox(str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "host", ["http://chat.example", "HTTP://chat.example", "http://127.0.0.1.example", "http://10.0.0.1:80"]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_is_not_sent_unencrypted(kind: str, host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = channel(kind, host, monkeypatch, tmp_path)
+    assert isinstance(found, Unusable)
+    assert "`mine`" in found.reason
+    assert KEY not in found.reason
+
+
+@pytest.mark.parametrize(
+    "host", ["https://chat.example", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1", "http://127.1.2.3"]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_this_machine_and_https_need_no_setting(
+    kind: str, host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert not isinstance(channel(kind, host, monkeypatch, tmp_path), Unusable)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_administrator_may_name_hosts(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trusted = "mattermost.internal, 10.0.0.1"
+    assert not isinstance(channel(kind, "http://10.0.0.1:80", monkeypatch, tmp_path, trusted=trusted), Unusable)
+    other = channel(kind, "http://10.0.0.2:80", monkeypatch, tmp_path, trusted=trusted)
+    assert isinstance(other, Unusable)
+    assert "plain_http_hosts" in other.reason
+
+
+TEAMS = "https://prod-1.westus.logic.azure.com:443/workflows/x/triggers/manual/paths/invoke?api-version=1&sig=abc"
+
+
+CHAT = "https://chat.googleapis.com/v1/spaces/AAA/messages?key=k&token=t"
+
+
+def test_the_address_of_a_chat_is_the_password(connect: Any) -> None:
+    teams, chat = {"conn_type": "http", "password": TEAMS}, {"conn_type": "http", "password": CHAT}
+    assert connect("teams", ml_metrics_teams=teams).channels == (Teams(TEAMS),)
+    assert connect("google_chat:vision", vision=chat).channels == (GoogleChat(CHAT, name="google_chat:vision"),)
+
+
+def test_the_key_of_a_pager_is_the_password_and_its_region_the_host(connect: Any) -> None:
+    assert connect("pagerduty", ml_metrics_pagerduty={"conn_type": "http", "password": "key"}).channels == (
+        PagerDuty("key"),
+    )
+    europe = {"conn_type": "http", "host": "https://api.eu.opsgenie.com/", "password": " key\n"}
+    assert connect("opsgenie", ml_metrics_opsgenie=europe).channels == (
+        Opsgenie("key", host="https://api.eu.opsgenie.com"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "connection", "reason"),
+    [
+        ("teams", {}, "`ml_metrics_teams`: its host or its password should be the address of the webhook"),
+        ("google_chat", {"password": "token"}, "`ml_metrics_google_chat`: its host or its password"),
+        ("pagerduty", {"host": "https://events.eu.pagerduty.com"}, "its password should be the integration key"),
+        ("opsgenie", {}, "its password should be the key of an API integration"),
+        ("opsgenie", {"password": "key", "host": "api.eu.opsgenie.com"}, "its host should be empty or an address"),
+        ("pagerduty", None, "there is no Airflow connection `ml_metrics_pagerduty`"),
+    ],
+)
+def test_a_connection_that_lacks_something_is_named(
+    connect: Any, name: str, connection: dict[str, str] | None, reason: str
+) -> None:
+    connections = {} if connection is None else {f"ml_metrics_{name}": {"conn_type": "http", **connection}}
+    (channel,) = connect(name, **connections).channels
+    assert isinstance(channel, Unusable)
+    assert reason in channel.reason
+
+
+def test_the_repr_of_a_channel_has_no_secret(connect: Any) -> None:
+    hidden = {"conn_type": "http", "password": "https://chat.example/hidden"}
+    names = ("teams", "google_chat", "pagerduty", "opsgenie")
+    post = connect(",".join(names), **{f"ml_metrics_{name}": hidden for name in names})
+    assert len(post.channels) == 4
+    assert "hidden" not in repr(post)
+
+
+def test_on_composer_an_outbox_on_a_disk_accepts_nothing(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
+    mail = connect("outbox")
+    (channel,) = mail.channels
+    assert isinstance(channel, Unusable)
+    assert "Set a folder in a bucket, such as gs://my-bucket/outbox" in channel.reason
+    assert mail.outbox is channel, "messages that no channel accepts do not vanish there either"
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", "gs://my-bucket/outbox")
+    assert connect("outbox").channels == (Outbox("gs://my-bucket/outbox"),)

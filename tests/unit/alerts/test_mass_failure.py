@@ -178,24 +178,6 @@ def test_a_mass_failure_of_more_than_a_day_is_over_when_its_tests_recover() -> N
         assert made.on_duty[0].incident == made.on_duty[1].incident
 
 
-def test_a_second_mass_failure_counts_only_its_own_tests() -> None:
-    with night() as made:
-        break_tests(made)
-        for name in "abc":
-            made.passes(name)
-        made.sender()
-        break_tests(made, "cdef")
-        for name in "cdef":
-            made.passes(name)
-        made.sender()
-        assert [one.subject.removeprefix("[ML Metrics] ") for one in made.on_duty] == [
-            "3 tests failed within an hour",
-            "the mass failure is over: 0 of 3 tests still fail",
-            "3 tests failed within an hour",
-            "the mass failure is over: 0 of 4 tests still fail",
-        ]
-
-
 def test_what_failed_is_listed_for_each_test_and_a_cause_is_stated_once() -> None:
     with night() as made:
         made.tests.options["mass_failure_tests"] = 4

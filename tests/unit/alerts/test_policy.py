@@ -1,14 +1,24 @@
+"""Which channels get a message: a table of every kind, sent at once and held for each reason."""
+
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.message import MessageKind
-from ml_metrics.alerts.policy import ACKNOWLEDGED, Limits, Notification, change_to_report, due_notification
+from ml_metrics.alerts.message import Message, MessageKind
+from ml_metrics.alerts.policy import (
+    ACKNOWLEDGED,
+    PART_OF_MASS_FAILURE,
+    Limits,
+    Notification,
+    change_to_report,
+    channels_for,
+    due_notification,
+)
 
 due = partial(due_notification, reported=None, acknowledged=False, passed=False, limits=Limits())
 
@@ -36,10 +46,6 @@ def test_a_warning_is_held_for_the_digest() -> None:
     assert due([], ["a"], passed=True) == Notification(MessageKind.WARNING, "a warning")
 
 
-def test_a_warning_next_to_a_problem_is_sent_with_it() -> None:
-    assert due(["a"], ["b"]) == Notification(MessageKind.BROKEN)
-
-
 def test_a_quarantined_test_has_no_notifications() -> None:
     quarantined = Limits(quarantined=True)
     assert due(["a"], ["b"], limits=quarantined) is None
@@ -50,13 +56,6 @@ def test_after_acknowledgement_new_problems_are_held_and_recovery_is_sent() -> N
     acknowledged = partial(due, reported={"a"}, acknowledged=True)
     assert acknowledged(["b"], []) == Notification(MessageKind.WORSE, ACKNOWLEDGED)
     assert acknowledged([], [], passed=True) == Notification(MessageKind.RECOVERED)
-
-
-def test_messages_beyond_the_hourly_limit_of_an_owner_are_held() -> None:
-    below = Limits(mails_this_hour=9, mails_about_test=9, mails_per_hour=10)
-    assert due(["a"], [], limits=below) == Notification(MessageKind.BROKEN)
-    held = due(["a"], [], limits=Limits(mails_this_hour=10, mails_about_test=1, mails_per_hour=10))
-    assert held == Notification(MessageKind.BROKEN, "the owner got 10 messages within an hour")
 
 
 def test_other_tests_that_name_the_same_owner_do_not_hold_back_a_tests_first_message() -> None:
@@ -105,13 +104,6 @@ def test_an_incident_of_an_older_version_has_one_name_for_every_problem_of_the_j
     assert change_to_report(["job_status:b"], ["job_status:a"], passed=False) == "worse", "only that one name"
 
 
-def test_a_recovery_and_a_first_message_are_not_held_back_by_an_acknowledgement() -> None:
-    acknowledged = partial(due, acknowledged=True)
-    assert acknowledged(["a"], []) == Notification(MessageKind.BROKEN)
-    assert acknowledged(["a"], [], reported={"a"}) is None
-    assert acknowledged(["a"], ["b"], reported={"a"}) == Notification(MessageKind.WARNING, "a warning")
-
-
 def test_ten_messages_an_hour_are_sent_unless_the_owner_has_another_limit() -> None:
     sent = [due(["a"], [], limits=Limits(mails_this_hour=one, mails_about_test=1)) for one in (0, 9, 10, 11)]
     assert [one is not None and not one.held_because for one in sent] == [True, True, False, False]
@@ -120,3 +112,62 @@ def test_ten_messages_an_hour_are_sent_unless_the_owner_has_another_limit() -> N
     assert due(["a"], [], limits=replace(first, mails_about_test=1)) == Notification(
         MessageKind.BROKEN, "the owner got 1 messages within an hour"
     )
+
+
+MAIL = {"outbox", "smtp", "sendgrid"}
+
+
+PER_TEST = {"github", "error_reporting", "pagerduty", "opsgenie"}
+
+
+CHATS = {"webhook", "teams", "google_chat"}
+
+
+ALL = MAIL | PER_TEST | CHATS
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
+    secrets: tuple[str, ...] = ()
+
+    def send(self, message: Message, timeout: float) -> str:
+        raise NotImplementedError(f"{message.key} {timeout}")
+
+
+def chosen(kind: MessageKind, held_because: str = "", connection: str = "") -> set[str]:
+    channels = [Named(name + connection) for name in sorted({*ALL, "mlflow"})]
+    found = channels_for(channels, kind, held_because)
+    assert found == [one for one in channels if one in found], "in their order"
+    return {one.name.removesuffix(connection) for one in found}
+
+
+EXPECTED = {
+    **dict.fromkeys(MessageKind, ALL),
+    **dict.fromkeys((MessageKind.TRIAL, MessageKind.COST, MessageKind.ANSWER), MAIL),
+    **dict.fromkeys((MessageKind.DIGEST, MessageKind.HEARTBEAT), MAIL | CHATS),
+    MessageKind.RESULT: {"mlflow"},
+}
+
+
+@pytest.mark.parametrize("connection", ["", ":of_a_team"])
+@pytest.mark.parametrize("kind", MessageKind)
+def test_a_message_that_is_sent_at_once_goes_to_the_channels_of_its_kind(kind: MessageKind, connection: str) -> None:
+    assert chosen(kind, connection=connection) == EXPECTED[kind]
+
+
+@pytest.mark.parametrize("because", ["a warning", "a condition that does not decide", ACKNOWLEDGED])
+@pytest.mark.parametrize("kind", MessageKind)
+def test_what_can_wait_goes_to_no_channel_but_a_tracking_server(kind: MessageKind, because: str) -> None:
+    assert chosen(kind, because) == ({"mlflow"} if kind is MessageKind.RESULT else set())
+
+
+@pytest.mark.parametrize(
+    "because",
+    ["part of an incident: no node fits", PART_OF_MASS_FAILURE, "the owner got 10 messages within an hour"],
+)
+@pytest.mark.parametrize("kind", [MessageKind.BROKEN, MessageKind.WORSE, MessageKind.RECOVERED, MessageKind.OVERDUE])
+def test_what_waits_for_a_digest_is_on_the_channels_that_have_an_entry_for_each_test(
+    kind: MessageKind, because: str
+) -> None:
+    assert chosen(kind, because) == PER_TEST

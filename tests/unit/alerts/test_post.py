@@ -22,6 +22,7 @@ from ml_metrics.core.errors import AlertError, StorageError, UndeliveredError, W
 from ml_metrics.store import storage
 from ml_metrics.store.markers import Markers
 from ml_metrics.warehouse import MessageState, open_warehouse
+from ml_metrics.warehouse.incidents import Incidents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,7 +134,7 @@ def test_a_message_does_not_overtake_an_earlier_one_about_its_test(mail: MailSet
 STEPS: dict[str, tuple[Any, str]] = {
     "its marker": (Markers, "add"),
     "its document": (MessageFolder, "create"),
-    "its incident": (outgoing, "_change_incident"),
+    "its incident": (Incidents, "report"),
     "its row": (outgoing, "_record"),
     "the removal of the marker": (Markers, "remove"),
 }
@@ -277,18 +278,3 @@ def test_a_message_about_several_tests_has_a_folder_of_its_own(mail: MailSetting
     states = {row.message: row.state for row in rows(warehouse)}
     assert states == {"digest-1": MessageState.PENDING, held.outgoing.message.key: MessageState.SUMMARISED}
     assert mail.message_folder.names() == ["digest-1"]
-
-
-def test_a_channel_that_fails_leaves_the_message_pending(
-    mail: MailSettings, warehouse: Warehouse, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
-    broken = MailSettings(
-        (mail.outbox, Outbox(f"{tmp_path}/file/x", "other")), mail.outbox, storage_root=mail.storage_root
-    )
-    one = posted(broken, warehouse)
-    assert not hurry(one, broken, warehouse)
-    assert len(mails(mail)) == 1
-    (row,) = rows(warehouse)
-    assert row.state == MessageState.PENDING
-    assert set(one.folder.sent(one.name)) == {"outbox"}, "the next sender uses the other channel alone"

@@ -20,7 +20,6 @@ from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.results import result_of
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
-from ml_metrics.store.documents import DOCUMENTS
 from ml_metrics.warehouse import StoredMessage
 from servers.channels import Answer, Request, http_service
 from servers.mlflow import MlflowService
@@ -147,13 +146,6 @@ def test_a_server_that_is_away_keeps_no_alert_back_and_gets_the_result_later(tra
     send()
     assert {one.state for one in rows(MessageKind.RESULT)} == {"sent"}
     assert len(tracked.runs) == 2
-
-
-def test_without_a_tracking_server_there_is_no_result() -> None:
-    folder = simulate(1, good())
-    notify_about(1, good())
-    assert rows(MessageKind.RESULT) == []
-    assert not list(Path(folder.path, DOCUMENTS, "messages").glob("*result*"))
 
 
 def test_the_key_of_the_server_is_in_no_row_and_no_log(

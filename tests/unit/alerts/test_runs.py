@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -105,11 +104,6 @@ def test_a_run_whose_gate_was_killed_is_reported() -> None:
     assert subjects()[1:] == [f"[ML Metrics] {NAME} recovered: the run passes again"]
 
 
-def test_a_run_without_documents_is_reported() -> None:
-    notify_about(1, good())
-    assert subjects() == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
-
-
 def test_an_old_run_judged_again_does_not_close_a_newer_incident() -> None:
     old = run_and_notify(1, good("old and good"))
     run_and_notify(2, BAD)
@@ -117,30 +111,6 @@ def test_an_old_run_judged_again_does_not_close_a_newer_incident() -> None:
     notify_about(1, good())
     assert open_alert() is not None
     assert len(subjects()) == 1
-
-
-def test_muted_jobs_send_nothing() -> None:
-    config = TEST.regression_test_config.model_dump(exclude_unset=True) | {"alert_for_failed_jobs": False}
-    muted = {"regression_test_config": config}
-    crash = with_test(failed(JobStatus.FAILURE, "ExitCode:1"), **muted)
-    run_and_notify(1, crash)
-    assert subjects() == []
-
-
-def test_a_metric_outside_the_subset_is_not_reported() -> None:
-    config = TEST.regression_test_config.model_dump(exclude_unset=True) | {"metric_subset_to_alert": ["loss_final"]}
-    run_and_notify(1, with_test(BAD, regression_test_config=config))
-    assert subjects() == []
-
-
-def test_the_first_failure_is_not_reported_if_a_second_is_required() -> None:
-    config = TEST.regression_test_config.model_dump(exclude_unset=True) | {"alert_after_second_test_failure": True}
-    bad = with_test(BAD, regression_test_config=config)
-    run_and_notify(1, good())
-    run_and_notify(2, bad)
-    assert subjects() == []
-    run_and_notify(3, bad)
-    assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final 0.501, must be above 0.96"]
 
 
 def test_nothing_is_sent_about_a_value_that_was_not_confirmed_nor_about_its_recovery() -> None:
@@ -183,13 +153,6 @@ def test_a_run_that_does_not_start_is_reported_once_and_so_is_its_end() -> None:
     assert open_alert() is None
 
 
-def test_an_overdue_run_that_fails_is_reported_again() -> None:
-    overdue(1)
-    run_and_notify(1, BAD)
-    run_and_notify(2, BAD)
-    assert subjects()[1:] == [f"[ML Metrics] {NAME} got worse: accuracy_final 0.499, must be above 0.96"]
-
-
 def test_a_new_problem_of_a_repeated_gate_is_reported() -> None:
     folder = run_and_notify(1, BAD)
     steps.decide(RunState(folder), {"load_history": "failed"})
@@ -206,15 +169,6 @@ def test_a_delivery_is_recorded_with_recipients_and_location() -> None:
     assert Path(one.document).exists()
     assert one.channels["outbox"].state == "delivered"
     assert Path(one.channels["outbox"].detail).exists()
-
-
-def test_the_callback_needs_only_the_task_and_the_dag_run() -> None:
-    simulate(1, BAD)
-    run = run_of(1)
-    gate = SimpleNamespace(test=TEST, decided=False, posted=None)
-    context = {"task": gate, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)}
-    callbacks.notify_run(context)
-    assert len(subjects()) == 1
 
 
 def test_a_run_with_unreadable_documents_is_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -273,18 +227,6 @@ def test_a_run_is_reported_if_the_bucket_is_unreachable(monkeypatch: pytest.Monk
     assert "It is unknown whether the workload has started" in mail.read_text()
     notify_about(2, replace(BAD, gate_is_killed=True))
     assert len(subjects()) == 2
-
-
-def test_a_quarantined_test_is_reported_after_the_quarantine() -> None:
-    now = datetime.now(UTC)
-    with warehouse() as open_warehouse:
-        open_warehouse.quarantines.set(NAME, until=now + timedelta(days=1), reason="a bad disk", by="vera")
-    run_and_notify(1, BAD)
-    assert subjects() == []
-    with warehouse() as open_warehouse:
-        open_warehouse.quarantines.set(NAME, until=now, reason="a new disk", by="vera")
-    run_and_notify(2, BAD)
-    assert len(subjects()) == 1
 
 
 def test_a_run_that_is_red_again_after_a_quarantine_is_reported_again() -> None:
@@ -348,13 +290,3 @@ def test_a_warning_beside_a_failure_is_in_every_message(monkeypatch: pytest.Monk
         body = message.get_body((kind,))
         assert body is not None
         assert body.get_content().count(warning) == 1
-
-
-def test_a_warning_beside_a_held_failure_is_in_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__ML_METRICS__MAILS_PER_HOUR", "0")
-    run_and_notify(1, good("both", accuracy_final=0.5, memory_final=9.0))
-    (held,) = waiting()
-    assert [reason.removeprefix("Warning: ").split()[0] for reason in held.reasons] == [
-        "accuracy_final",
-        "memory_final",
-    ]

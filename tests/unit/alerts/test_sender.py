@@ -13,19 +13,34 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ml_metrics.alerts import MailSettings, Posted, Smtp, hurry, post, send_if_no_sender_runs, send_pending
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.outbox import adopt, sender
-from ml_metrics.alerts.outbox.attempt import GIVEN_UP_AFTER
+from ml_metrics.alerts.outbox.attempt import (
+    GIVEN_UP_AFTER,
+    MAX_LONG_PAUSE,
+    MAX_PAUSE,
+    SentRecord,
+    attempt,
+    is_due,
+    pause_after,
+)
 from ml_metrics.alerts.outbox.documents import MessageFolder
+from ml_metrics.alerts.outbox.sender import MAX_FAILURES, WorkingChannels
 from ml_metrics.core.errors import UndeliveredError
-from ml_metrics.warehouse import MessageState, StoredMessage, Warehouse, messages, open_warehouse
+from ml_metrics.warehouse import ChannelResult, MessageState, StoredMessage, Warehouse, messages, open_warehouse
 from servers.channels import tcp_server
 
 HOUR = timedelta(hours=1)
+
+
 REFUSED = UndeliveredError("smtp cannot be reached", transient=True)
+
+
 WRONG_KEY = UndeliveredError("smtp answered 401")
 
 
@@ -111,21 +126,6 @@ def test_what_is_due_is_sent_once_and_the_pass_is_recorded(
     assert (row.state, row.channels["smtp"].state, row.channels["smtp"].detail) == ("sent", "delivered", "accepted")
     assert send_pending(warehouse, mail).sent == 0
     assert smtp.tries == ["message 0"]
-
-
-def test_a_pass_without_messages_is_recorded(warehouse: Warehouse, mail: MailSettings) -> None:
-    send_pending(warehouse, mail, sender="command line")
-    newest = warehouse.senders.newest()
-    assert newest is not None
-    assert (newest.sender, newest.sent) == ("command line", 0)
-
-
-def test_messages_of_a_warehouse_that_was_down_are_found(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
-    posted(mail, None)
-    assert warehouse.messages.since(datetime(2000, 1, 1, tzinfo=UTC)) == []
-    send_pending(warehouse, mail)
-    assert smtp.sent == ["message 0"]
-    assert mail.markers.all() == []
 
 
 @pytest.mark.parametrize(
@@ -302,26 +302,13 @@ def test_a_message_whose_row_was_added_late_is_tried_a_few_times_before_it_is_de
     assert states == ["pending", "pending", "pending", "dead"]
 
 
-def test_an_old_message_is_tried_before_it_is_dead(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
-    posted(mail, warehouse)
-    age(warehouse, 2 * GIVEN_UP_AFTER)
-    send_pending(warehouse, mail)
-    assert (only(warehouse).state, len(smtp.sent)) == ("sent", 1)
-
-
 def test_what_another_process_has_sent_is_not_sent_again(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
     one = posted(mail, warehouse)
-    sender.send_on(one.outgoing.message, [smtp], _record_of(one), 1.0)
+    attempt(one.outgoing.message, [smtp], 1.0, SentRecord(one.folder, one.name))
     send_pending(warehouse, mail)
     assert smtp.tries == ["message 0"]
     assert only(warehouse).state == "sent"
     assert only(warehouse).channels["smtp"].detail == "accepted"
-
-
-def _record_of(one: Posted) -> Any:
-    from ml_metrics.alerts.outbox.attempt import SentRecord
-
-    return SentRecord.load(one.folder, one.name)
 
 
 @pytest.mark.parametrize("damage", ["{", '{"version": 99}', None])
@@ -360,20 +347,6 @@ def test_a_message_beyond_the_hourly_limit_goes_to_channels_per_test_and_waits_f
     assert len(warehouse.messages.held(datetime.now(UTC) - HOUR)) == 1
 
 
-def test_a_message_that_a_digest_has_reported_still_goes_to_channels_per_test(
-    warehouse: Warehouse, mail: MailSettings, smtp: Fake
-) -> None:
-    github = Fake("github", error=REFUSED)
-    mail = replace(mail, channels=(smtp, github))
-    posted(mail, warehouse, 0, held_because="the owner got 10 messages within an hour")
-    send_pending(warehouse, mail)
-    warehouse.messages.summarise(["key-0"])
-    github.error = None
-    make_due(warehouse)
-    send_pending(warehouse, mail)
-    assert (smtp.tries, github.sent, only(warehouse).state) == ([], ["message 0"], "summarised")
-
-
 def test_two_passes_at_once_send_each_message_once(
     warehouse: Warehouse, mail: MailSettings, smtp: Fake, tmp_path: Path
 ) -> None:
@@ -410,7 +383,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Iterato
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("moment", ["read_message", "send_on", "outcome_of"])
+@pytest.mark.parametrize("moment", ["read_message", "attempt", "outcome_of"])
 def test_a_sender_that_is_killed_loses_and_repeats_nothing(
     warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -550,3 +523,94 @@ def test_a_mail_server_that_hangs_costs_one_timeout_of_a_pass(
         done = send_pending(warehouse, mail)
     assert (len(connections), done.pending, done.detail) == (1, 50, "smtp is down")
     assert len(list(Path(mail.outbox.folder).iterdir())) == 50
+
+
+LONG = 60.0
+
+
+def test_one_message_tries_a_channel_and_the_others_wait_for_its_result() -> None:
+    channels = WorkingChannels()
+    assert channels.claim(["smtp"], LONG) == {"smtp"}
+    assert channels.claim(["smtp"], 0) == set()
+    found: list[set[str]] = []
+    waiting = Thread(target=lambda: found.append(channels.claim(["smtp", "webhook"], LONG)))
+    waiting.start()
+    channels.release("smtp", works=False)
+    waiting.join(LONG)
+    assert found == [{"webhook"}]
+    assert channels.down == ["smtp"]
+
+
+def test_a_channel_that_has_worked_is_down_after_some_failures_in_a_row() -> None:
+    channels = WorkingChannels()
+    channels.claim(["smtp"], LONG)
+    channels.release("smtp", works=True)
+    for works in (*[False] * (MAX_FAILURES - 1), True, *[False] * (MAX_FAILURES - 1)):
+        assert channels.claim(["smtp"], LONG) == {"smtp"}
+        channels.release("smtp", works=works)
+    assert channels.down == []
+    channels.release("smtp", works=False)
+    assert channels.claim(["smtp"], LONG) == set()
+
+
+def test_a_channel_that_was_claimed_and_not_used_is_tried_by_the_next_message() -> None:
+    channels = WorkingChannels()
+    channels.claim(["smtp"], LONG)
+    channels.release("smtp", works=None)
+    assert channels.claim(["smtp"], LONG) == {"smtp"}
+    channels.release("smtp", works=True)
+    channels.release("smtp", works=None)
+    assert channels.claim(["smtp"], LONG) == {"smtp"}
+
+
+def test_channels_are_claimed_together_or_not_at_all() -> None:
+    channels = WorkingChannels()
+    assert channels.claim(["a"], LONG) == {"a"}
+    assert channels.claim(["a", "b"], 0) == set()
+    assert channels.claim(["b"], LONG) == {"b"}
+
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+PERIOD = timedelta(minutes=5)
+
+
+def test_a_temporary_error_is_tried_again_in_the_next_pass_at_the_latest() -> None:
+    pauses = [pause_after(attempts, transient=True).total_seconds() / 60 for attempts in range(1, 6)]
+    assert pauses == [1, 2, 4, 4.5, 4.5]
+
+
+def test_the_pauses_after_a_permanent_error_double_up_to_an_hour() -> None:
+    pauses = [pause_after(attempts, transient=False).total_seconds() / 60 for attempts in range(1, 9)]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_a_requested_pause_is_respected_up_to_an_hour() -> None:
+    assert pause_after(1, transient=True, retry_after=600) == timedelta(minutes=10)
+    assert pause_after(1, transient=True, retry_after=5) == timedelta(minutes=1)
+    assert pause_after(1, transient=True, retry_after=86_400) == MAX_LONG_PAUSE
+
+
+@given(st.integers(0, 10**9), st.booleans(), st.floats(allow_nan=False))
+def test_every_pause_is_positive_and_limited(attempts: int, transient: bool, retry_after: float) -> None:
+    pause = pause_after(attempts, transient=transient, retry_after=retry_after)
+    assert timedelta(0) < pause <= MAX_LONG_PAUSE
+    if transient and retry_after <= MAX_PAUSE.total_seconds():
+        assert pause < PERIOD
+
+
+@pytest.mark.parametrize(
+    ("not_before", "due"),
+    [
+        ("", True),
+        ("tomorrow", True),
+        ((NOON - timedelta(seconds=1)).isoformat(), True),
+        (NOON.isoformat(), True),
+        ((NOON + timedelta(hours=1)).isoformat(), False),
+        ((NOON + timedelta(days=1)).isoformat(), True),  # written with a clock that was ahead
+    ],
+)
+def test_a_channel_is_left_alone_during_its_pause(not_before: str, due: bool) -> None:
+    assert is_due(ChannelResult("failed", not_before=not_before), NOON) is due
+    assert is_due(None, NOON)

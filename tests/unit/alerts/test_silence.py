@@ -4,8 +4,6 @@ from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from pathlib import Path
 
-import pytest
-
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import send_due_digests
 from ml_metrics.core.settings import Settings
@@ -49,10 +47,4 @@ def test_lasting_silence_is_in_the_digest_once() -> None:
 def test_a_quarantined_test_is_left_alone() -> None:
     quarantine = {"until": "2999-12-31", "reason": "the data set moves", "owner": "vision-team"}
     run_and_notify(range(1, 13), with_test(RUN, quarantine=quarantine))
-    assert held() == []
-
-
-def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__ML_METRICS__SILENT_RUNS", "0")
-    run_and_notify(range(1, 13))
     assert held() == []

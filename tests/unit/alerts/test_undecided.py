@@ -104,12 +104,6 @@ def test_a_sender_reports_the_recovery_once_the_warehouse_answers(hanging: Postg
         assert opened.incidents.find_open(NAME) is None
 
 
-def test_a_run_without_an_incident_stays_unreported(hanging: Postgres) -> None:
-    decide_while_it_hangs(1, good(), hanging)
-    send()
-    assert (undecided(), kinds()) == ([], [])
-
-
 @pytest.mark.parametrize(("following", "messages"), [(good(), [RECOVERED]), (BAD, [])])
 def test_the_next_run_decides_first(hanging: Postgres, following: SimulatedRun, messages: list[str]) -> None:
     run_and_notify(1, BAD)

@@ -1,14 +1,19 @@
-"""The interface of a channel, and the error that it raises."""
+"""The interface of a channel; services that take JSON documents; and channels whose configuration is wrong."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.http import Client
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ml_metrics.alerts.message import Message
+    from ml_metrics.core.deadline import Deadline
 
 
 class Channel(Protocol):
@@ -27,6 +32,38 @@ class Channel(Protocol):
 
         It returns or raises within about `timeout` + 1 seconds, however slow the other side is.
         """
+
+
+class JsonService:
+    """A channel that posts JSON documents to a service, each to its own address."""
+
+    __slots__ = ()
+    service: ClassVar[str]
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def requests(self, message: Message) -> tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]:
+        """Where the message then is, and the addresses and documents to post; none if the service need not know."""
+        raise NotImplementedError
+
+    def credentials(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The headers that allow posting, and the secrets in them and in the addresses."""
+        return {}, self.secrets
+
+    def send(self, message: Message, timeout: float) -> str:
+        where, requests = self.requests(message)
+
+        def post(deadline: Deadline) -> None:
+            headers, secrets = self.credentials()
+            client = Client(self.service, deadline, headers, secrets)
+            for address, document in requests:
+                client.send("POST", address, document)
+
+        if requests:
+            within(timeout, self.service, post)
+        return where
 
 
 @dataclass(frozen=True, slots=True)

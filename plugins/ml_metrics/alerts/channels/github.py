@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode
 
-from ml_metrics.alerts.message import NOTICES, MessageKind
+from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.render import cut, cut_lines, fitting, one_line, printable
 from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
@@ -56,7 +56,6 @@ class Repository:
         return None
 
     def comments(self, issue: Issue) -> Iterator[str]:
-        """Yield the newest comments, oldest first."""
         size = PAGE_SIZES[0]
         # comments before the last four pages are not read: a message is not sent again after five days
         first = max(0, issue.comments // size - 4 + 1) * size
@@ -75,7 +74,6 @@ class Repository:
             self._request("PATCH", f"issues/{issue.number}", {"state": state}, read=False)
 
     def _all(self, path: str, query: dict[str, str], first: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield every entry of a list from a position on."""
         position, sizes = first, list(PAGE_SIZES)
         while True:
             size = sizes[0]
@@ -173,7 +171,7 @@ class GitHubIssues:
 
     def send(self, message: Message, timeout: float) -> str:
         """Update the test's issue. The same message twice is one comment."""
-        if message.kind in WITHOUT_ISSUE or (message.kind in NOTICES and not message.test):
+        if message.kind in WITHOUT_ISSUE or not message.test:
             return f"there is no issue for it: {message.kind}"
         return within(timeout, SERVICE, lambda deadline: self._update(message, deadline))
 

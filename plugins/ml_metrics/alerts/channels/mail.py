@@ -58,7 +58,6 @@ def as_mail(message: Message, sender: str = "") -> EmailMessage:
 
 
 def _encodable(text: str) -> str:
-    """Return the text without halves of characters, which no encoding has."""
     return text.encode(errors="replace").decode()
 
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
+from ml_metrics.alerts.channels.channel import JsonService
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.render import bullets, cut, fitting, printable, size, units, without_tags
-from ml_metrics.core.http import send_json
 from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MIN_WORD_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(JsonService):
     """A webhook that accepts Slack's JSON: that of Slack or Mattermost, or your own service."""
 
     address: str = field(repr=False)
@@ -38,15 +38,11 @@ class Webhook:
         """The address and its parts, which allow posting."""
         return secrets_of(self.address)
 
-    def send(self, message: Message, timeout: float) -> str:
-        address, body = self.request(message)
-        secrets = secrets_of(address)
-        send_json("POST", address, service=self.service, timeout=timeout, body=body, secrets=secrets)
-        return f"accepted by {self.service}"
+    def requests(self, message: Message) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+        return f"accepted by {self.service}", [(self.address, self.document(message))]
 
-    def request(self, message: Message) -> tuple[str, dict[str, Any]]:
-        """Return where to post what."""
-        return self.address, slack_blocks(message)
+    def document(self, message: Message) -> dict[str, Any]:
+        return slack_blocks(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +52,8 @@ class Teams(Webhook):
     name: str = "teams"
     service: ClassVar[str] = "Teams"
 
-    def request(self, message: Message) -> tuple[str, dict[str, Any]]:
-        return self.address, adaptive_card(message)
+    def document(self, message: Message) -> dict[str, Any]:
+        return adaptive_card(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +63,21 @@ class GoogleChat(Webhook):
     name: str = "google_chat"
     service: ClassVar[str] = "Google Chat"
 
-    def request(self, message: Message) -> tuple[str, dict[str, Any]]:
-        """Return where to post what. Chat does not post a message whose `requestId` it knows again."""
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*secrets_of(self.address), *secrets_of(self._with()))))
+
+    def requests(self, message: Message) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+        """Chat does not post a message whose `requestId` it knows again."""
+        address = self._with(
+            messageReplyOption="REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD", requestId=f"ml-metrics-{file_name(message.key)}"
+        )
+        return f"accepted by {self.service}", [(address, chat_card(message))]
+
+    def _with(self, **more: str) -> str:
         parts = urlsplit(self.address)
-        query = {
-            **dict(parse_qsl(parts.query, keep_blank_values=True)),
-            "messageReplyOption": "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD",
-            "requestId": f"ml-metrics-{file_name(message.key)}",
-        }
-        return urlunsplit(parts._replace(query=urlencode(query))), chat_card(message)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True)) | more
+        return urlunsplit(parts._replace(query=urlencode(query)))
 
 
 def secrets_of(address: str) -> tuple[str, ...]:
@@ -87,16 +89,14 @@ def secrets_of(address: str) -> tuple[str, ...]:
     fields = [field.partition("=")[2] or field for field in re.split("[&;#]", query)]
     groups = [rest, whole, path, query, login]
     parts = [*login.split(":"), *host.split("."), *re.split("[/;#]", path), *fields]
-    found = [one for one in groups if len(one) >= MIN_SECRET_LENGTH] + [one for one in parts if _is_key(one)]
+    found = [one for one in groups if len(one) >= MIN_SECRET_LENGTH]
+    words = re.compile("[A-Za-z]*|[0-9.-]*")
+    found += [one for one in parts if len(one) >= (MIN_WORD_LENGTH if words.fullmatch(one) else MIN_SECRET_LENGTH)]
     return tuple(dict.fromkeys([address, *(form for one in found for form in _forms(one))]))
 
 
-def _is_key(part: str) -> bool:
-    return len(part) >= (MIN_WORD_LENGTH if re.fullmatch("[A-Za-z]*|[0-9.-]*", part) else MIN_SECRET_LENGTH)
-
-
 def _forms(part: str) -> list[str]:
-    """Return a part of an address as a service may repeat it: as it is, decoded, encoded, and encoded once more."""
+    """A part of an address as a service may repeat it: as it is, decoded, encoded, and encoded once more."""
     plain = unquote(part)
     encoded = [quote(plain, safe=""), quote_plus(plain), quote(part, safe=""), quote(plain)]
     lower = [re.sub("%..", lambda code: code[0].lower(), one) for one in encoded]
@@ -127,7 +127,9 @@ def slack_blocks(message: Message) -> dict[str, Any]:
         for text in sections
         if text
     ]
-    return {"text": cut(message.subject, MAX_BLOCK_LENGTH, escape=_without_mentions), "blocks": blocks}
+    # Mattermost formats it as Markdown
+    plain = cut(message.subject, MAX_BLOCK_LENGTH, escape=_without_markdown)
+    return {"text": plain, "blocks": blocks}
 
 
 def escaped(text: str) -> str:
@@ -135,13 +137,11 @@ def escaped(text: str) -> str:
     return MENTION.sub("@\u200b", printable(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _without_mentions(text: str) -> str:
-    """Return text without the mentions and links of Mattermost, which formats it as Markdown."""
+def _without_markdown(text: str) -> str:
     return re.sub("@(?!\u200b)", "@\u200b", escaped(text)).replace("](", "] (")
 
 
-MAX_SUBJECT, MAX_LINKS_SIZE, MAX_LINKS, MAX_LINK_NAME = 1000, 6000, 6, 200
-"""Teams shows six buttons."""
+MAX_SUBJECT = 1000
 COLORS = {
     MessageKind.RECOVERED: "good",
     MessageKind.WARNING: "warning",
@@ -151,18 +151,27 @@ COLORS = {
 
 
 def adaptive_card(message: Message) -> dict[str, Any]:
-    subject = cut(message.subject, MAX_SUBJECT, escape=_in_adaptive_card, measure=size)
+    def escape(text: str) -> str:
+        """Without the functions of Adaptive Cards (`{{DATE(...)}}`) and the mentions of Teams (`<at>`)."""
+        return re.sub(r"{(?={)", "{ ", printable(text)).replace("<at", "< at")
+
+    def block(text: str, **style: str) -> dict[str, Any]:
+        """A paragraph. Unlike in a `TextBlock`, Markdown is not formatted in a `TextRun`."""
+        return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **style}]}
+
+    subject = cut(message.subject, MAX_SUBJECT, escape=escape, measure=size)
     color = COLORS.get(message.kind, "default")
-    lines = _lines(message, _in_adaptive_card, reasons=9000, warnings=3000, sentence=1200)  # Teams accepts 28 KB in all
-    buttons = _buttons(message, _in_adaptive_card)
+    lines = _lines(message, escape, reasons=9000, warnings=3000, sentence=1200)  # Teams accepts 28 KB in all
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
         "version": "1.4",
         "fallbackText": subject,
         "msteams": {"width": "Full"},
-        "body": [_block(subject, size="Medium", weight="Bolder", color=color), *map(_block, lines)],
-        "actions": [{"type": "Action.OpenUrl", "title": title, "url": link} for title, link in buttons],
+        "body": [block(subject, size="Medium", weight="Bolder", color=color), *map(block, lines)],
+        "actions": [
+            {"type": "Action.OpenUrl", "title": title, "url": link} for title, link in _buttons(message, escape)
+        ],
     }
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
     return {"type": "message", "attachments": [attachment]}
@@ -170,47 +179,29 @@ def adaptive_card(message: Message) -> dict[str, Any]:
 
 def chat_card(message: Message) -> dict[str, Any]:
     """Return a message of Google Chat with one card. Notifications show `fallbackText`."""
-    # Chat accepts 32,000 bytes in all
-    lines = _lines(message, _in_chat_card, reasons=12_000, warnings=4000, sentence=1600)
-    buttons = _buttons(message, without_tags)
+
+    def escape(text: str) -> str:
+        return html.escape(printable(text), quote=False)
+
+    lines = _lines(message, escape, reasons=12_000, warnings=4000, sentence=1600)  # Chat accepts 32,000 bytes in all
     widgets: list[dict[str, Any]] = [{"textParagraph": {"text": line}} for line in lines]
-    if buttons:
+    if buttons := _buttons(message, without_tags):
         shown = [{"text": title, "onClick": {"openLink": {"url": link}}} for title, link in buttons]
         widgets.append({"buttonList": {"buttons": shown}})
     title = cut(message.subject, MAX_SUBJECT, escape=without_tags, measure=size) or "ML Metrics"
-    card: dict[str, Any] = {"header": {"title": title}}
-    if widgets:
-        card["sections"] = [{"widgets": widgets}]
+    sections = {"sections": [{"widgets": widgets}]} if widgets else {}
     return {
         "fallbackText": title,
-        "cardsV2": [{"cardId": "ml-metrics", "card": card}],
+        "cardsV2": [{"cardId": "ml-metrics", "card": {"header": {"title": title}, **sections}}],
         "thread": {"threadKey": f"ml-metrics-{file_name(message.test or message.kind)}"},
     }
 
 
 def _lines(message: Message, escape: Escape, *, reasons: int, warnings: int, sentence: int) -> list[str]:
-    """Return the problems and the warnings, within limits in bytes."""
     listed = partial(bullets, longest=sentence, escape=escape, measure=size)
-    return [
-        *listed(message.reasons, limit=reasons),
-        *listed(message.warnings, limit=warnings, more="more warnings"),
-    ]
+    return [*listed(message.reasons, limit=reasons), *listed(message.warnings, limit=warnings, more="more warnings")]
 
 
 def _buttons(message: Message, escape: Escape) -> list[tuple[str, str]]:
-    links = fitting(message.links, limit=MAX_LINKS_SIZE, most=MAX_LINKS, measure=size)
-    return [(cut(one.name, MAX_LINK_NAME, escape=escape, measure=size) or "link", one.link) for one in links]
-
-
-def _block(text: str, **style: str) -> dict[str, Any]:
-    """Return a paragraph. Unlike in a `TextBlock`, Markdown is not formatted in a `TextRun`."""
-    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **style}]}
-
-
-def _in_adaptive_card(text: str) -> str:
-    """Return text without the functions of Adaptive Cards (`{{DATE(...)}}`) and the mentions of Teams (`<at>`)."""
-    return re.sub(r"{(?={)", "{ ", printable(text)).replace("<at", "< at")
-
-
-def _in_chat_card(text: str) -> str:
-    return html.escape(printable(text), quote=False)
+    links = fitting(message.links, limit=6000, most=6, measure=size)  # Teams shows six buttons
+    return [(cut(one.name, 200, escape=escape, measure=size) or "link", one.link) for one in links]

@@ -1,4 +1,7 @@
-"""The axes: time as Vega represents it, and the range of values. A distant bound must not flatten the values."""
+"""The axes: time as Vega represents it, and the range of values. A distant bound must not flatten the values.
+
+Also the theme, and a chart as a picture.
+"""
 
 from __future__ import annotations
 
@@ -91,17 +94,21 @@ def value_labels(unit: str) -> dict[str, Any]:
 
 def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]:
     """Return the limits of the axis, so that it covers all values and the bounds close to them."""
-    transform, invert = (math.log10, _power) if axis is Axis.LOG else (float, float)
+    transform = math.log10 if axis is Axis.LOG else float
     values = [transform(point.value) for point in points if drawable(point.value, axis)]
     bounds = [transform(bound) for point in points for bound in (point.lower, point.upper) if drawable(bound, axis)]
     values = values or bounds or [transform(1.0)]
     least, greatest = min(values), max(values)
-    spread = greatest - least or _spread_of_constant(greatest, bounds, axis)
+    constant = 0.3 if axis is Axis.LOG else abs(greatest) * 0.1 or 1.0
+    spread = greatest - least or min((abs(bound - greatest) for bound in bounds if bound != greatest), default=constant)
     reach = NEAR_BOUND_SPREADS * spread
     near = [bound for bound in bounds if least - reach <= bound <= greatest + reach]
     low, high = min([least, *near]), max([greatest, *near])
     margin = MARGIN * (high - low) or spread * MARGIN or 1.0
-    return invert(low - margin), invert(high + margin)
+    low, high = low - margin, high + margin
+    if axis is Axis.LOG:
+        low, high = (math.pow(10.0, max(-307.0, min(307.0, exponent))) for exponent in (low, high))
+    return low, high
 
 
 def drawable(number: float | None, axis: Axis) -> TypeGuard[float]:
@@ -117,18 +124,9 @@ def drawn(number: float | None, axis: Axis) -> float | None:
     return rounded(number) if drawable(number, axis) else None
 
 
-def _spread_of_constant(value: float, bounds: Sequence[float], axis: Axis) -> float:
-    distances = [abs(bound - value) for bound in bounds if bound != value]
-    return min(distances) if distances else 0.3 if axis is Axis.LOG else abs(value) * 0.1 or 1.0
+def quantity(name: str, title: str = "", **more: str) -> dict[str, Any]:
+    return {"field": name, "type": "quantitative", "title": title or name, **more}
 
-
-def _power(exponent: float) -> float:
-    return math.pow(10.0, max(-307.0, min(307.0, exponent)))
-
-
-PNG_HEADER = 8
-CHUNK_FRAME = 12
-"""The length, the type and the checksum of a chunk of a PNG, in bytes."""
 
 VEGA_LITE = "6.4"
 """The version of Vega-Lite, which must match the script of the dashboard."""
@@ -144,18 +142,18 @@ def as_png(spec: dict[str, Any]) -> bytes:
 
 def smaller(png: bytes) -> bytes:
     """Return a PNG with its pixels packed as tightly as zlib can: a third of the size, for a mail."""
-    chunks, pixels, at = [], b"", PNG_HEADER
-    while at < len(png):
-        (length,) = struct.unpack(">I", png[at : at + 4])
-        kind, end = png[at + 4 : at + 8], at + CHUNK_FRAME + length
+    header, chunks, pixels = 8, [], b""
+    at = header
+    while at < len(png):  # length, type, content and checksum of a chunk
+        length, kind = struct.unpack(">I4s", png[at : at + 8])
         if kind == b"IDAT":
-            pixels += png[at + 8 : end - 4]
+            pixels += png[at + 8 : at + 8 + length]
         else:
-            chunks.append(png[at:end])
-        at = end
+            chunks.append(png[at : at + 12 + length])
+        at += 12 + length
     packed = b"IDAT" + zlib.compress(zlib.decompress(pixels), 9)
     image = struct.pack(">I", len(packed) - 4) + packed + struct.pack(">I", zlib.crc32(packed))
-    return b"".join([png[:PNG_HEADER], *chunks[:-1], image, chunks[-1]])
+    return b"".join([png[:header], *chunks[:-1], image, chunks[-1]])
 
 
 def as_svg(spec: dict[str, Any]) -> str:
@@ -176,7 +174,6 @@ SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangl
 
 
 def clock(moment: str, *, utc: bool) -> str:
-    """Return Vega's expression for a time as text."""
     return f"utcFormat({moment}, '%Y-%m-%d %H:%M') + ' UTC'" if utc else f"timeFormat({moment}, '%Y-%m-%d %H:%M')"
 
 

@@ -23,6 +23,7 @@ from ml_metrics.alerts.charts.frame import (
     drawn,
     frame,
     milliseconds,
+    quantity,
     rounded,
     time_axis,
     value_labels,
@@ -39,58 +40,6 @@ if TYPE_CHECKING:
 
 SINGLE_RUN_HALF_WIDTH = timedelta(hours=6)
 """Half the width of the band of a metric with a single run."""
-
-Edge = tuple["datetime", float | None, float | None]
-
-
-def band_of(points: Sequence[StoredMetric], domain: tuple[float, float], axis: Axis) -> dict[str, list[Any]]:
-    """Return the columns `at`, `low`, `high`. An open side extends to the chart's edge; nulls separate segments."""
-    edges = list(_without_redundant_edges(list(_edges(points, domain, axis))))
-    return {
-        "at": [milliseconds(at) for at, _, _ in edges],
-        "low": [low for _, low, _ in edges],
-        "high": [high for _, _, high in edges],
-    }
-
-
-def _edges(points: Sequence[StoredMetric], domain: tuple[float, float], axis: Axis) -> Iterator[Edge]:
-    bounded = [point.lower is not None or point.upper is not None for point in points]
-    reach = _half_gap(points)
-    for index, point in enumerate(points):
-        if not bounded[index]:
-            continue
-        starts = index == 0 or not bounded[index - 1]
-        ends = index == len(points) - 1 or not bounded[index + 1]
-        low = _clipped(point.lower, domain, axis, domain[0])
-        high = _clipped(point.upper, domain, axis, domain[1])
-        if starts and ends:  # an area needs two sides, however thin
-            yield point.timestamp - reach, low, high
-            yield point.timestamp + reach, low, high
-        else:
-            yield point.timestamp, low, high
-        if ends:
-            yield point.timestamp + reach, None, None
-
-
-def _clipped(bound: float | None, domain: tuple[float, float], axis: Axis, edge: float) -> float:
-    if bound is None or not drawable(bound, axis):
-        return edge
-    return rounded(min(max(bound, domain[0]), domain[1]))
-
-
-def _half_gap(points: Sequence[StoredMetric]) -> timedelta:
-    gaps = [(after.timestamp - before.timestamp).total_seconds() for before, after in pairwise(points)]
-    return timedelta(seconds=median(gaps) / 2) if gaps and median(gaps) else SINGLE_RUN_HALF_WIDTH
-
-
-def _without_redundant_edges(edges: list[Edge]) -> Iterator[Edge]:
-    """Drop points on a horizontal line between two equal neighbours."""
-    for index, edge in enumerate(edges):
-        inside = 0 < index < len(edges) - 1
-        if not (inside and edges[index - 1][1:] == edge[1:] == edges[index + 1][1:]):
-            yield edge
-
-
 VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
     (Outcome.PASS, "in bounds", BLUE, "circle", "-"),
     (Outcome.FAIL, "out of bounds", RED, "cross", "-"),
@@ -101,11 +50,14 @@ VERDICTS: tuple[tuple[Outcome | None, str, str, str, str], ...] = (
     (None, "no condition", BLUE, "circle", "-"),
 )
 """The label, colour and shape of each verdict, and the letter at the bottom of the chart if there is no value."""
-
 VERDICT_NUMBERS = {outcome: number for number, (outcome, *_) in enumerate(VERDICTS)}
 VERDICT_NUMBERS[Outcome.RECORDED] = VERDICT_NUMBERS[None]
 _, LABELS, COLOURS, SHAPES, LETTERS = (list(column) for column in zip(*VERDICTS, strict=True))
 PATH = {"color": BLUE, "clip": True, "tooltip": None, "invalid": "break-paths-filter-domains", "aria": False}
+RUNS = {"type": "point", "size": 34, "opacity": 1, "cursor": "pointer"}
+
+Edge = tuple["datetime", float | None, float | None]
+Spec = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +81,7 @@ def metric_chart(
     ends: tuple[datetime, datetime] | None = None,
     width: int | str = 640,
     height: int = 220,
-) -> dict[str, Any]:
+) -> Spec:
     """Return the chart of one metric, from runs in any order.
 
     Annotations are vertical lines with a text on hover. `excluded` are the keys of runs that later runs are not
@@ -140,26 +92,32 @@ def metric_chart(
     ordered = _as_percent(sorted(points, key=lambda point: (point.timestamp, point.run_key)), axis, excluded)
     low, high = domain = domain_of(ordered, axis)
     unit = "%" if axis is Axis.PERCENT else next((point.unit for point in reversed(ordered) if point.unit), "")
-    y = {
-        "type": "quantitative", "title": None, "axis": value_labels(unit),
-        "scale": {
-            "domainMin": {"expr": "low"}, "domainMax": {"expr": "high"},
-            "nice": False, "zero": False, "type": "log" if axis is Axis.LOG else "linear",
-        },
-    }  # fmt: skip
-    runs, x = _as_rows(utc=utc), time_axis(utc=utc, shared=ends is not None)
+    kind = "log" if axis is Axis.LOG else "linear"
+    ends_of_y = {"domainMin": {"expr": "low"}, "domainMax": {"expr": "high"}}
+    scale = {**ends_of_y, "nice": False, "zero": False, "type": kind}
+    y = {"type": "quantitative", "title": None, "axis": value_labels(unit), "scale": scale}
+    x = time_axis(utc=utc, shared=ends is not None)
     times = [{"name": name, "value": milliseconds(at)} for name, at in zip(("start", "end"), ends or (), strict=False)]
-    layers = [_band(x, y), _curve(runs, x, y), _letters(runs, x), _marks(runs, x, y)]
+    # columns are a third of the size of a row per run; `flatten` restores the rows
+    columns = {
+        "run": [point.run_key for point in ordered],
+        "at": [milliseconds(point.timestamp) for point in ordered],
+        "value": [drawn(point.value, axis) for point in ordered],
+        "lower": [drawn(point.lower, Axis.LINEAR) for point in ordered],
+        "upper": [drawn(point.upper, Axis.LINEAR) for point in ordered],
+        "verdict": [VERDICT_NUMBERS[point.outcome] for point in ordered],
+        "counts": [int(point.run_key not in excluded) for point in ordered],
+    }
     return {
         **frame(width, height),
         **({"title": title} if title else {}),
         "params": [{"name": "low", "value": low}, {"name": "high", "value": high}, *times],
         "datasets": {
-            "points": [_as_columns(ordered, axis, excluded)],
+            "points": [columns],
             "band": [band_of(ordered, domain, axis)],
             "notes": [{"at": milliseconds(one.at), "text": one.text, "kind": one.kind} for one in annotations],
         },
-        "layer": layers + (_annotations(x) if annotations else []),
+        "layer": [*_layers(list(columns), x, y, utc=utc), *(_annotations(x) if annotations else [])],
     }
 
 
@@ -178,200 +136,216 @@ def _as_percent(points: Sequence[StoredMetric], axis: Axis, excluded: Collection
     ]
 
 
-def _as_columns(points: Sequence[StoredMetric], axis: Axis, excluded: Collection[str]) -> dict[str, list[Any]]:
-    """Return a single row of columns, a third of the size of a row per run. `flatten` restores the rows."""
-    return {
-        "run": [point.run_key for point in points],
-        "at": [milliseconds(point.timestamp) for point in points],
-        "value": [drawn(point.value, axis) for point in points],
-        "lower": [drawn(point.lower, Axis.LINEAR) for point in points],
-        "upper": [drawn(point.upper, Axis.LINEAR) for point in points],
-        "verdict": [VERDICT_NUMBERS[point.outcome] for point in points],
-        "counts": [int(point.run_key not in excluded) for point in points],
-    }
+def _layers(columns: list[str], x: Spec, y: Spec, *, utc: bool) -> list[Spec]:
+    """The band, the curve, the letters of runs without a value, and the marks.
 
-
-def _as_rows(*, utc: bool) -> dict[str, Any]:
-    return {
-        "data": {"name": "points"},
-        "transform": [
-            {"flatten": ["run", "at", "value", "lower", "upper", "verdict", "counts"]},
-            {"calculate": f"isValid(datum.value) ? '' : {LETTERS}[datum.verdict]", "as": "letter"},
-            {"calculate": f"{LABELS}[datum.verdict]", "as": "verdict_label"},
-            {"calculate": "datum.counts ? 'yes' : 'no'", "as": "compared"},
-            {"calculate": clock("datum.at", utc=utc), "as": "when"},
-        ],
-    }
-
-
-def _band(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "data": {"name": "band"},
-        "transform": [{"flatten": ["at", "low", "high"]}],
-        "mark": {
-            **PATH, "type": "area", "opacity": 0.16,
-            "line": {"color": BLUE, "strokeWidth": 1, "strokeDash": [3, 3], "opacity": 0.7},
+    Shape and colour of a mark show the verdict. Filled marks count for later runs.
+    """
+    rows = [
+        {"flatten": columns},
+        {"calculate": f"isValid(datum.value) ? '' : {LETTERS}[datum.verdict]", "as": "letter"},
+        {"calculate": f"{LABELS}[datum.verdict]", "as": "verdict_label"},
+        {"calculate": "datum.counts ? 'yes' : 'no'", "as": "compared"},
+        {"calculate": clock("datum.at", utc=utc), "as": "when"},
+    ]
+    data, values = {"name": "points"}, {"x": x, "y": {**y, "field": "value"}}
+    line = {"color": BLUE, "strokeWidth": 1, "strokeDash": [3, 3], "opacity": 0.7}
+    by_verdict = {"field": "verdict_label", "type": "nominal", "legend": None}
+    colour = {**by_verdict, "scale": {"domain": LABELS, "range": COLOURS}}
+    return [
+        {
+            "data": {"name": "band"},
+            "transform": [{"flatten": ["at", "low", "high"]}],
+            "mark": {**PATH, "type": "area", "opacity": 0.16, "line": line},
+            "encoding": {"x": x, "y": {**y, "field": "high"}, "y2": {"field": "low"}},
         },
-        "encoding": {"x": x, "y": {**y, "field": "high"}, "y2": {"field": "low"}},
-    }  # fmt: skip
-
-
-def _curve(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **runs,
-        "mark": {**PATH, "type": "line", "strokeWidth": 1.3, "opacity": 0.6},
-        "encoding": {"x": x, "y": {**y, "field": "value"}},
-    }
-
-
-def _marks(runs: dict[str, Any], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
-    """Shape and colour show the verdict. Filled marks count for later runs."""
-    colour = {"field": "verdict_label", "type": "nominal", "scale": {"domain": LABELS, "range": COLOURS}}
-    return {
-        **runs,
-        "name": "runs",
-        "mark": {"type": "point", "size": 34, "opacity": 1, "strokeWidth": 1.4, "clip": True, "cursor": "pointer"},
-        "encoding": {
-            "x": x,
-            "y": {**y, "field": "value"},
-            "stroke": {**colour, "legend": None},
-            "fill": {
-                "condition": {"test": "datum.counts", "field": "verdict_label", "type": "nominal",
-                              "scale": colour["scale"], "legend": None},
-                "value": "transparent",
+        {
+            "data": data,
+            "transform": rows,
+            "mark": {**PATH, "type": "line", "strokeWidth": 1.3, "opacity": 0.6},
+            "encoding": values,
+        },
+        {
+            "data": data,
+            "transform": [*rows, {"filter": "datum.letter"}],
+            "mark": {"type": "text", "color": RED, "fontWeight": "bold", "fontSize": 12, "dy": -7},
+            "encoding": {
+                "x": x,
+                "y": {"value": {"expr": "height"}},
+                "text": {"field": "letter"},
+                "tooltip": [{"field": "verdict_label", "title": "no value"}],
             },
-            "shape": {
-                "field": "verdict_label", "type": "nominal", "legend": None,
-                "scale": {"domain": LABELS, "range": SHAPES},
+        },
+        {
+            "data": data,
+            "transform": rows,
+            "name": "runs",
+            "mark": {**RUNS, "strokeWidth": 1.4, "clip": True},
+            "encoding": {
+                **values,
+                "stroke": colour,
+                "fill": {"condition": {"test": "datum.counts", **colour}, "value": "transparent"},
+                "shape": {**by_verdict, "scale": {"domain": LABELS, "range": SHAPES}},
+                "tooltip": [
+                    {"field": "when", "title": "stopped"},
+                    quantity("value", format=".6~g"),
+                    quantity("lower", "lower bound", format=".6~g"),
+                    quantity("upper", "upper bound", format=".6~g"),
+                    {"field": "verdict_label", "type": "nominal", "title": "verdict"},
+                    {"field": "compared", "type": "nominal", "title": "later runs are compared with it"},
+                ],
             },
-            "tooltip": [
-                {"field": "when", "title": "stopped"},
-                {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
-                {"field": "lower", "type": "quantitative", "title": "lower bound", "format": ".6~g"},
-                {"field": "upper", "type": "quantitative", "title": "upper bound", "format": ".6~g"},
-                {"field": "verdict_label", "type": "nominal", "title": "verdict"},
-                {"field": "compared", "type": "nominal", "title": "later runs are compared with it"},
-            ],
         },
-    }  # fmt: skip
+    ]
 
 
-def _letters(runs: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "data": runs["data"],
-        "transform": [*runs["transform"], {"filter": "datum.letter"}],
-        "mark": {"type": "text", "color": RED, "fontWeight": "bold", "fontSize": 12, "dy": -7},
-        "encoding": {
-            "x": x,
-            "y": {"value": {"expr": "height"}},
-            "text": {"field": "letter"},
-            "tooltip": [{"field": "verdict_label", "title": "no value"}],
-        },
-    }
-
-
-def _annotations(x: dict[str, Any]) -> list[dict[str, Any]]:
-    data = {"data": {"name": "notes"}}
+def _annotations(x: Spec) -> list[Spec]:
     tooltip = {"tooltip": [{"field": "text", "title": "what"}]}
-    kinds = {
-        "field": "kind", "type": "nominal", "legend": None,
-        "scale": {"domain": ["accepted", "level", "changed"], "range": [ORANGE, RED, GREY]},
-    }  # fmt: skip
+    scale = {"domain": ["accepted", "level", "changed"], "range": [ORANGE, RED, GREY]}
+    kinds = {"field": "kind", "type": "nominal", "legend": None, "scale": scale}
     signs = "{'accepted': 'A', 'level': '↕', 'changed': '◆'}[datum.kind]"
     heights = "{'accepted': 2, 'level': 15, 'changed': 28}[datum.kind]"  # annotations at the same time must not overlap
+    height = {"field": "height", "type": "quantitative", "scale": None}
     return [
-        {**data, "mark": {"type": "rule", "strokeDash": [4, 2], "aria": False},
-         "encoding": {"x": x, "color": kinds, **tooltip}},
-        {**data, "transform": [{"calculate": signs, "as": "sign"}, {"calculate": heights, "as": "height"}],
-         "mark": {"type": "text", "fontSize": 12, "fontWeight": "bold", "baseline": "top", "dx": 7},
-         "encoding": {"x": x, "y": {"field": "height", "type": "quantitative", "scale": None},
-                      "text": {"field": "sign"}, "color": kinds, **tooltip}},
-    ]  # fmt: skip
+        {
+            "data": {"name": "notes"},
+            "mark": {"type": "rule", "strokeDash": [4, 2], "aria": False},
+            "encoding": {"x": x, "color": kinds, **tooltip},
+        },
+        {
+            "data": {"name": "notes"},
+            "transform": [{"calculate": signs, "as": "sign"}, {"calculate": heights, "as": "height"}],
+            "mark": {"type": "text", "fontSize": 12, "fontWeight": "bold", "baseline": "top", "dx": 7},
+            "encoding": {"x": x, "y": height, "text": {"field": "sign"}, "color": kinds, **tooltip},
+        },
+    ]
+
+
+def band_of(points: Sequence[StoredMetric], domain: tuple[float, float], axis: Axis) -> dict[str, list[Any]]:
+    """Return the columns `at`, `low`, `high`. An open side extends to the chart's edge; nulls separate segments."""
+    edges = list(_edges(points, domain, axis))
+    # points on a horizontal line between two equal neighbours are redundant
+    inner = [
+        edge
+        for before, edge, after in zip(edges, edges[1:], edges[2:], strict=False)
+        if not before[1:] == edge[1:] == after[1:]
+    ]
+    kept = [*edges[:1], *inner, *edges[1:][-1:]]
+    return {
+        "at": [milliseconds(at) for at, _, _ in kept],
+        "low": [low for _, low, _ in kept],
+        "high": [high for _, _, high in kept],
+    }
+
+
+def _edges(points: Sequence[StoredMetric], domain: tuple[float, float], axis: Axis) -> Iterator[Edge]:
+    def clipped(bound: float | None, edge: float) -> float:
+        return rounded(min(max(bound, domain[0]), domain[1])) if drawable(bound, axis) else edge
+
+    bounded = [point.lower is not None or point.upper is not None for point in points]
+    gaps = [(after.timestamp - before.timestamp).total_seconds() for before, after in pairwise(points)]
+    reach = timedelta(seconds=median(gaps) / 2) if gaps and median(gaps) else SINGLE_RUN_HALF_WIDTH
+    for index, point in enumerate(points):
+        if not bounded[index]:
+            continue
+        starts = index == 0 or not bounded[index - 1]
+        ends = index == len(points) - 1 or not bounded[index + 1]
+        low, high = clipped(point.lower, domain[0]), clipped(point.upper, domain[1])
+        if starts and ends:  # an area needs two sides, however thin
+            yield point.timestamp - reach, low, high
+            yield point.timestamp + reach, low, high
+        else:
+            yield point.timestamp, low, high
+        if ends:
+            yield point.timestamp + reach, None, None
 
 
 def comparison_chart(
     lines: Mapping[str, Sequence[StoredMetric]], *, axis: Axis = Axis.LINEAR, utc: bool = True
-) -> dict[str, Any]:
+) -> Spec:
     """Percent is drawn as linear, because the tests have no common level."""
-    tests = list(lines)
+    tests, number = list(lines), len(SERIES_COLOURS)
     rows = [
         {"test": test, "run": point.run_key, "at": milliseconds(point.timestamp), "value": rounded(point.value)}
         for test, points in lines.items()
         for point in sorted(points, key=lambda point: point.timestamp)
         if drawable(point.value, axis)
     ]
-    y = {
-        "field": "value", "type": "quantitative", "title": None, "axis": value_labels(""),
-        "scale": {"type": "log" if axis is Axis.LOG else "linear", "zero": False},
-    }  # fmt: skip
-    colours = [SERIES_COLOURS[index % len(SERIES_COLOURS)] for index in range(len(tests))]
-    shapes = [SERIES_SHAPES[(index + index // len(SERIES_COLOURS)) % len(SERIES_SHAPES)] for index in range(len(tests))]
+    scale = {"type": "log" if axis is Axis.LOG else "linear", "zero": False}
+    y = {"field": "value", "type": "quantitative", "title": None, "axis": value_labels(""), "scale": scale}
+    colours = [SERIES_COLOURS[index % number] for index in range(len(tests))]
+    shapes = [SERIES_SHAPES[(index + index // number) % number] for index in range(len(tests))]
     legend = {"orient": "bottom", "columns": 2, "labelLimit": 300, "symbolStrokeWidth": 2}
-    x, by_test = time_axis(utc=utc), {"field": "test", "type": "nominal", "title": None, "legend": legend}
+    by_test = {"field": "test", "type": "nominal", "title": None, "legend": legend}
+    points = {
+        "shape": {**by_test, "scale": {"domain": tests, "range": shapes}},
+        "tooltip": [
+            {"field": "test", "title": "test"},
+            {"field": "when", "title": "stopped"},
+            quantity("value", format=".6~g"),
+        ],
+    }
+    color = {**by_test, "scale": {"domain": tests, "range": colours}}
     return {
         **frame("container", 260),
         "datasets": {"values": rows},
         "data": {"name": "values"},
         "transform": [{"calculate": clock("datum.at", utc=utc), "as": "when"}],
-        "encoding": {"x": x, "y": y, "color": {**by_test, "scale": {"domain": tests, "range": colours}}},
+        "encoding": {"x": time_axis(utc=utc), "y": y, "color": color},
         "layer": [
             {"mark": {"type": "line", "strokeWidth": 1.3, "tooltip": None, "aria": False}},
-            {
-                "mark": {"type": "point", "size": 34, "opacity": 1, "cursor": "pointer"},
-                "encoding": {
-                    "shape": {**by_test, "scale": {"domain": tests, "range": shapes}},
-                    "tooltip": [
-                        {"field": "test", "title": "test"},
-                        {"field": "when", "title": "stopped"},
-                        {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
-                    ],
-                },
-            },
+            {"mark": RUNS, "encoding": points},
         ],
-    }  # fmt: skip
-
-
-WIDTH, HEIGHT = 360, 200
-"""With the labels: a phone shows the picture about as wide as it is, so that its text keeps its size."""
-FONT_SIZE = 14
-MARGIN = 0.12
-HALO = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
-"""Text over lines stays readable."""
-
-
-def mail_chart(points: Sequence[StoredMetric], *, excluded: Collection[str] = frozenset()) -> dict[str, Any]:
-    """Return the chart of a metric, oldest run first; the last one is the run that the mail is about."""
-    low, high = _domain(points)
-    last = len(points) - 1
-    x = {
-        "field": "number", "type": "quantitative", "title": None, "scale": {"domain": [0, max(last, 1)], "padding": 14},
-        "axis": {**_dates(points), "grid": False, "labelFontSize": FONT_SIZE, "labelFlush": True, "labelPadding": 6},
-    }  # fmt: skip
-    y = {
-        "type": "quantitative", "title": None, "scale": {"domain": [low, high], "nice": False, "zero": False},
-        "axis": {**value_labels(points[-1].unit), "tickCount": 3, "labelFontSize": FONT_SIZE, "domain": False},
-    }  # fmt: skip
-    return {
-        **frame(WIDTH, HEIGHT),
-        "padding": 10,
-        "autosize": {"type": "fit", "contains": "padding"},
-        "datasets": {"runs": list(_rows(points, excluded)), "bounds": list(_bounds(points, low, high))},
-        "layer": [*_bound_lines(x, y, points[-1]), *_values(x, y), *_last(x, y, points[-1], last)],
     }
 
 
-def _rows(points: Sequence[StoredMetric], excluded: Collection[str]) -> Iterator[dict[str, Any]]:
-    for number, point in enumerate(points):
-        if drawable(point.value, Axis.LINEAR):
-            bad = point.outcome is not None and point.outcome.broken
-            yield {
-                "number": number,
-                "value": rounded(point.value),
-                "state": "bad" if bad else "other" if point.run_key in excluded else "good",
-            }
+FONT_SIZE = 14
+MARGIN = 0.12
 
 
-def _bounds(points: Sequence[StoredMetric], low: float, high: float) -> Iterator[dict[str, Any]]:
+def mail_chart(points: Sequence[StoredMetric], *, excluded: Collection[str] = frozenset()) -> Spec:
+    """Return the chart of a metric, oldest run first; the last one is the run that the mail is about.
+
+    A phone shows the picture about as wide as it is, so that its text keeps its size.
+    """
+    low, high = _domain(points)
+    last, now = len(points) - 1, points[-1]
+    first = f"{points[0].timestamp:%b} {points[0].timestamp.day}"
+    label = f"datum.value === 0 ? '{first}' : 'this run'" if last else "'this run'"
+    axis = {"values": [0, last] if last else [0], "labelExpr": label, "grid": False, "labelFontSize": FONT_SIZE}
+    x = {
+        **quantity("number"),
+        "title": None,
+        "scale": {"domain": [0, max(last, 1)], "padding": 14},
+        "axis": {**axis, "labelFlush": True, "labelPadding": 6},
+    }
+    y = {
+        **quantity("value"),
+        "title": None,
+        "scale": {"domain": [low, high], "nice": False, "zero": False},
+        "axis": {**value_labels(now.unit), "tickCount": 3, "labelFontSize": FONT_SIZE, "domain": False},
+    }
+    drawn_runs = [(number, point) for number, point in enumerate(points) if drawable(point.value, Axis.LINEAR)]
+    runs = [
+        {"number": number, "value": rounded(point.value or 0.0), "state": _state(point, excluded)}
+        for number, point in drawn_runs
+    ]
+    return {
+        **frame(360, 200),
+        "padding": 10,
+        "autosize": {"type": "fit", "contains": "padding"},
+        "datasets": {"runs": runs, "bounds": list(_bounds(points, low, high))},
+        "layer": [*_bound_lines(x, y, now), *_values(x, y), *_last(x, y, now, last)],
+    }
+
+
+def _state(point: StoredMetric, excluded: Collection[str]) -> str:
+    if point.outcome is not None and point.outcome.broken:
+        return "bad"
+    return "other" if point.run_key in excluded else "good"
+
+
+def _bounds(points: Sequence[StoredMetric], low: float, high: float) -> Iterator[Spec]:
     """Yield the bounds of each run that are inside the chart. An open side has no line."""
     for number, point in enumerate(points if len(points) > 1 else [*points, *points]):
         for side, bound in (("lower", point.lower), ("upper", point.upper)):
@@ -393,68 +367,55 @@ def _domain(points: Sequence[StoredMetric]) -> tuple[float, float]:
     return least - margin, greatest + margin
 
 
-def _dates(points: Sequence[StoredMetric]) -> dict[str, Any]:
-    """Return an axis with two labels: the day of the first run, and this run."""
-    last = len(points) - 1
-    first = f"{points[0].timestamp:%b} {points[0].timestamp.day}"
-    if last == 0:
-        return {"values": [0], "labelExpr": "'this run'"}
-    return {"values": [0, last], "labelExpr": f"datum.value === 0 ? '{first}' : 'this run'"}
-
-
-def _bound_lines(x: dict[str, Any], y: dict[str, Any], now: StoredMetric) -> Iterator[dict[str, Any]]:
-    position = {"x": x, "y": {**y, "field": "value"}, "detail": {"field": "side"}}
+def _bound_lines(x: Spec, y: Spec, now: StoredMetric) -> Iterator[Spec]:
     line = {"type": "line", "interpolate": "step", "color": GREY, "strokeWidth": 1.5, "strokeDash": [5, 4]}
-    yield {"data": {"name": "bounds"}, "mark": line, "encoding": position}
-    for side, bound, words in (("lower", now.lower, "above"), ("upper", now.upper, "below")):
+    yield {"data": {"name": "bounds"}, "mark": line, "encoding": {"x": x, "y": y, "detail": {"field": "side"}}}
+    low, high = y["scale"]["domain"]
+    for bound, words, dy in ((now.lower, "above", 12), (now.upper, "below", -9)):
         if drawable(bound, Axis.LINEAR):
-            text = f"must be {words} {readable([bound], now.unit)[0]}"
-            yield from _label(text, rounded(bound), y, dy=12 if side == "lower" else -9)
+            text = {"value": f"must be {words} {readable([bound], now.unit)[0]}"}
+            mark = {"type": "text", "align": "left", "dx": 4, "dy": dy, "fontSize": FONT_SIZE, "color": "#374151"}
+            data = {"values": [{"value": rounded(bound)}] if low <= rounded(bound) <= high else []}
+            yield from _with_halo({"data": data, "encoding": {"x": {"value": 0}, "y": y, "text": text}}, mark)
 
 
-def _label(text: str, value: float, y: dict[str, Any], dy: int) -> Iterator[dict[str, Any]]:
-    mark = {"type": "text", "align": "left", "dx": 4, "dy": dy, "fontSize": FONT_SIZE, "color": "#374151"}
-    domain = y["scale"]["domain"]
-    data = {"values": [{"value": value}] if domain[0] <= value <= domain[1] else []}
-    for style in (HALO, {}):
-        encoding = {"x": {"value": 0}, "y": {**y, "field": "value"}, "text": {"value": text}}
-        yield {"data": data, "mark": {**mark, **style}, "encoding": encoding}
+def _with_halo(layer: Spec, mark: Spec) -> Iterator[Spec]:
+    """Text over lines stays readable."""
+    for style in ({"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}, {}):
+        yield {**layer, "mark": {**mark, **style}}
 
 
-def _values(x: dict[str, Any], y: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    position = {"x": x, "y": {**y, "field": "value"}}
-    runs = {"data": {"name": "runs"}}
-    yield {**runs, "mark": {"type": "line", "color": BLUE, "strokeWidth": 1.6, "opacity": 0.6}, "encoding": position}
+def _values(x: Spec, y: Spec) -> Iterator[Spec]:
+    runs = {"data": {"name": "runs"}, "encoding": {"x": x, "y": y}}
+    yield {**runs, "mark": {"type": "line", "color": BLUE, "strokeWidth": 1.6, "opacity": 0.6}}
     states = {"domain": ["good", "bad", "other"]}
     by_state = {"field": "state", "type": "nominal", "legend": None}
     yield {
-        **runs,
+        "data": {"name": "runs"},
         "mark": {"type": "point", "filled": True, "size": 42, "opacity": 1},
         "encoding": {
-            **position,
+            "x": x,
+            "y": y,
             "color": {**by_state, "scale": {**states, "range": [BLUE, RED, GREY]}},
             "shape": {**by_state, "scale": {**states, "range": ["circle", "cross", "square"]}},
         },
     }
 
 
-def _last(x: dict[str, Any], y: dict[str, Any], now: StoredMetric, number: int) -> Iterator[dict[str, Any]]:
+def _last(x: Spec, y: Spec, now: StoredMetric, number: int) -> Iterator[Spec]:
     """Mark the run of the mail with a ring and its value, or state that it has none."""
     if not drawable(now.value, Axis.LINEAR) or not math.isfinite(now.value):
         corner = {"x": {"value": {"expr": "width"}}, "y": {"value": {"expr": "height"}}}
-        mark = {"type": "text", "align": "right", "baseline": "bottom", "dx": -6, "dy": -4, "fontSize": FONT_SIZE}
-        none = {"text": {"value": "this run: no value"}}
-        red = {**mark, "color": RED, "fontWeight": "bold"}
+        place = {"type": "text", "align": "right", "baseline": "bottom", "dx": -6, "dy": -4, "fontSize": FONT_SIZE}
+        red, none = {**place, "color": RED, "fontWeight": "bold"}, {"text": {"value": "this run: no value"}}
         yield {"data": {"values": [{}]}, "mark": red, "encoding": {**corner, **none}}
         return
-    bad = now.outcome is not None and now.outcome.broken
-    colour = RED if bad else BLUE
+    colour = RED if now.outcome is not None and now.outcome.broken else BLUE
     data = {"data": {"values": [{"number": number, "value": rounded(now.value)}]}}
-    position = {"x": x, "y": {**y, "field": "value"}}
-    yield {**data, "mark": {"type": "point", "size": 260, "color": colour, "strokeWidth": 2}, "encoding": position}
-    text = readable([now.value], now.unit)[0]
+    ring = {"type": "point", "size": 260, "color": colour, "strokeWidth": 2}
+    yield {**data, "mark": ring, "encoding": {"x": x, "y": y}}
     low, high = y["scale"]["domain"]
     dy = 18 if now.value / 2 > low / 4 + high / 4 else -16
+    text = {"value": readable([now.value], now.unit)[0]}
     mark = {"type": "text", "align": "right", "dx": 8, "dy": dy, "fontSize": FONT_SIZE + 1, "fontWeight": "bold"}
-    for style in (HALO, {}):
-        yield {**data, "mark": {**mark, "color": colour, **style}, "encoding": {**position, "text": {"value": text}}}
+    yield from _with_halo({**data, "encoding": {"x": x, "y": y, "text": text}}, {**mark, "color": colour})

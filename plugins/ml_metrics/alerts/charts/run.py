@@ -1,4 +1,4 @@
-"""A tag over the steps of one run, over the envelope of past good runs."""
+"""One run: curves over steps or a load, over the envelope of past good runs; the times of its hosts and goodput."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ml_metrics.alerts.charts.frame import (
     drawn,
     frame,
     milliseconds,
+    quantity,
     rounded,
     step_axis,
     time_axis,
@@ -30,48 +31,44 @@ if TYPE_CHECKING:
     from ml_metrics.core.model import CurveBand, Sweep, TagCurve
 
 
+WIDE = 8.0
+"""From which quotient of the ends of x on it is drawn by its logarithm."""
+BY_PLACE: dict[str, Any] = {"domain": ["inside", "outside", "not judged"]}
+
+
 def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | str = "container") -> dict[str, Any]:
     """Return the chart of a curve. Points outside its envelope are crosses, of which only lasting ones count."""
     bounds = {} if band is None else dict(zip(band.steps, zip(band.low, band.high, strict=True), strict=True))
+
+    def place(step: int, value: float) -> str:
+        low, high = bounds.get(step, (None, None))
+        return "not judged" if low is None or high is None else "inside" if low <= value <= high else "outside"
+
     values = [
-        {"step": step, "value": drawn(value, Axis.LINEAR), "place": _place(value, bounds.get(step))}
+        {"step": step, "value": drawn(value, Axis.LINEAR), "place": place(step, value)}
         for step, value in zip(curve.steps, curve.values, strict=True)
     ]
-    shown = [
-        {"step": step, "low": drawn(low, Axis.LINEAR), "high": drawn(high, Axis.LINEAR)}
-        for step, (low, high) in bounds.items()
-    ]
-    x = step_axis()
-    unit = kind_of(curve.tag).unit
-    y = {"type": "quantitative", "title": None, "axis": value_labels(unit), "scale": {"zero": False}}
-    places = {"domain": ["inside", "outside", "not judged"]}
+    x, y = step_axis(), _values_axis(kind_of(curve.tag).unit)
+    encoding = {"x": x, "y": {**y, "field": "value"}}
     by_place = {"field": "place", "type": "nominal", "legend": None}
     line = {"type": "line", "color": BLUE, "strokeWidth": 1.3, "opacity": 0.6, "tooltip": None, "aria": False}
+    points: dict[str, Any] = {
+        **encoding,
+        "color": {**by_place, "scale": {**BY_PLACE, "range": [BLUE, RED, GREY]}},
+        "shape": {**by_place, "scale": {**BY_PLACE, "range": ["circle", "cross", "square"]}},
+        "tooltip": [
+            quantity("step"),
+            quantity("value", format=".6~g"),
+            {"field": "place", "title": "envelope of good runs"},
+        ],
+    }
     return {
         **frame(width, 220),
-        "datasets": {"values": values, "band": shown},
+        "datasets": {"values": values, "band": _band("step", bounds)},
         "layer": [
-            {
-                "data": {"name": "band"},
-                "mark": {"type": "area", "color": BLUE, "opacity": 0.16, "tooltip": None, "aria": False},
-                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-            },
-            {"data": {"name": "values"}, "mark": line, "encoding": {"x": x, "y": {**y, "field": "value"}}},
-            {
-                "data": {"name": "values"},
-                "mark": {"type": "point", "size": 16, "opacity": 1},
-                "encoding": {
-                    "x": x,
-                    "y": {**y, "field": "value"},
-                    "color": {**by_place, "scale": {**places, "range": [BLUE, RED, GREY]}},
-                    "shape": {**by_place, "scale": {**places, "range": ["circle", "cross", "square"]}},
-                    "tooltip": [
-                        {"field": "step", "type": "quantitative", "title": "step"},
-                        {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
-                        {"field": "place", "title": "envelope of good runs"},
-                    ],
-                },
-            },
+            _area(x, y),
+            {"data": {"name": "values"}, "mark": line, "encoding": encoding},
+            {"data": {"name": "values"}, "mark": {"type": "point", "size": 16, "opacity": 1}, "encoding": points},
         ],
     }
 
@@ -86,45 +83,38 @@ def sweep_chart(sweep: Sweep, before: Sequence[Sweep], *, width: int | str = "co
     xs = [*own, *past]
     is_wide = bool(xs) and 0 < min(xs) * WIDE <= max(xs)
     title = f"{sweep.x_name}, {sweep.x_unit}" if sweep.x_unit else sweep.x_name
-    x = {"field": "x", "type": "quantitative", "title": title,
-         "scale": {"type": "log", "nice": False} if is_wide else {"zero": False}}  # fmt: skip
-    y = {"type": "quantitative", "title": None, "axis": value_labels(sweep.unit), "scale": {"zero": False}}
-    shown = [
-        {"x": each, "low": drawn(min(ys), Axis.LINEAR), "high": drawn(max(ys), Axis.LINEAR)}
-        for each, ys in sorted(past.items())
-    ]
-    values = [{"x": each, "value": drawn(value, Axis.LINEAR)} for each, value in own.items()]
-    tooltip = [
-        {"field": "x", "type": "quantitative", "title": sweep.x_name},
-        {"field": "value", "type": "quantitative", "title": sweep.unit or "value", "format": ".6~g"},
-    ]
-    band = {"type": "area", "color": BLUE, "opacity": 0.16, "tooltip": None, "aria": False}
+    scale: dict[str, Any] = {"type": "log", "nice": False} if is_wide else {"zero": False}
+    x, y = {**quantity("x", title), "scale": scale}, _values_axis(sweep.unit)
+    tooltip = [quantity("x", sweep.x_name), quantity("value", sweep.unit or "value", format=".6~g")]
+    line = {"type": "line", "color": BLUE, "strokeWidth": 1.3, "point": {"color": BLUE, "size": 20}}
+    encoding = {"x": x, "y": {**y, "field": "value"}, "tooltip": tooltip}
     return {
         **frame(width, 220),
-        "datasets": {"values": values, "band": shown},
-        "layer": [
-            {
-                "data": {"name": "band"},
-                "mark": band,
-                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-            },
-            {
-                "data": {"name": "values"},
-                "mark": {"type": "line", "color": BLUE, "strokeWidth": 1.3, "point": {"color": BLUE, "size": 20}},
-                "encoding": {"x": x, "y": {**y, "field": "value"}, "tooltip": tooltip},
-            },
-        ],
+        "datasets": {
+            "values": [{"x": each, "value": drawn(value, Axis.LINEAR)} for each, value in own.items()],
+            "band": _band("x", {each: (min(ys), max(ys)) for each, ys in sorted(past.items())}),
+        },
+        "layer": [_area(x, y), {"data": {"name": "values"}, "mark": line, "encoding": encoding}],
     }
 
 
-WIDE = 8.0
-"""From which quotient of the ends of x on it is drawn by its logarithm."""
+def _values_axis(unit: str) -> dict[str, Any]:
+    return {"type": "quantitative", "title": None, "axis": value_labels(unit), "scale": {"zero": False}}
 
 
-def _place(value: float, bounds: tuple[float, float] | None) -> str:
-    if bounds is None:
-        return "not judged"
-    return "inside" if bounds[0] <= value <= bounds[1] else "outside"
+def _band(name: str, bounds: Mapping[Any, tuple[float, float]]) -> list[dict[str, Any]]:
+    return [
+        {name: at, "low": drawn(low, Axis.LINEAR), "high": drawn(high, Axis.LINEAR)}
+        for at, (low, high) in bounds.items()
+    ]
+
+
+def _area(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "data": {"name": "band"},
+        "mark": {"type": "area", "color": BLUE, "opacity": 0.16, "tooltip": None, "aria": False},
+        "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+    }
 
 
 PRODUCTIVE = "productive"
@@ -168,7 +158,9 @@ def goodput_chart(
     `ends` are the first and the last time of the axis, which charts beside it share; None for those of the runs.
     """
     folded = [(key, at, parts) for (key, at, _), parts in zip(runs, _folded([run[2] for run in runs]), strict=True)]
-    kinds = sorted({kind for _, _, parts in folded for kind in parts}, key=_order)
+    every = {kind for _, _, parts in folded for kind in parts}
+    # productive time is at the bottom of a bar, and other time at its top
+    kinds = sorted(every, key=lambda kind: (kind != PRODUCTIVE, kind == OTHER, kind))
     colours = colours_of(kinds)
     rows = [
         {"run": key, "at": milliseconds(at), "kind": kind, "percent": rounded(parts[kind]), "order": kinds.index(kind)}
@@ -188,8 +180,7 @@ def goodput_chart(
         "mark": {"type": "bar", "cursor": "pointer", "size": {"expr": f"max(2, min({WIDEST_BAR}, width * share))"}},
         "encoding": {
             "x": time_axis(utc=utc, shared=True),
-            "y": {"field": "percent", "type": "quantitative", "title": None, "stack": "zero",
-                  "axis": value_labels("%")},
+            "y": {**quantity("percent"), "title": None, "stack": "zero", "axis": value_labels("%")},
             "order": {"field": "order"},
             "color": {"field": "kind", "type": "nominal", "title": None,
                       "legend": {"orient": "bottom", "columns": 3,
@@ -197,16 +188,11 @@ def goodput_chart(
                       "scale": {"domain": kinds, "range": [colours[kind] for kind in kinds]}},
             "tooltip": [
                 {"field": "kind", "title": "kind"},
-                {"field": "percent", "title": "percent", "type": "quantitative", "format": ".4~g"},
+                quantity("percent", format=".4~g"),
                 {"field": "when", "title": "stopped"},
             ],
         },
     }  # fmt: skip
-
-
-def _order(kind: str) -> tuple[bool, bool, str]:
-    """Productive time is at the bottom of a bar, and other time at its top."""
-    return kind != PRODUCTIVE, kind == OTHER, kind
 
 
 def _folded(runs: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
@@ -214,10 +200,8 @@ def _folded(runs: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
 
     Kinds that take no time are left out.
     """
-    largest: dict[str, float] = {}
-    for parts in runs:
-        for kind, percent in parts.items():
-            largest[kind] = max(largest.get(kind, 0.0), percent)
+    kinds = {kind for parts in runs for kind in parts}
+    largest = {kind: max(parts.get(kind, 0.0) for parts in runs) for kind in kinds}
     types = sorted((kind for kind in largest if kind not in COLOURS), key=lambda kind: (-largest[kind], kind))
     small = {kind for kind, percent in largest.items() if percent < SMALL and kind != PRODUCTIVE}
     small.update(types[len(CUSTOM_COLOURS) :])
@@ -248,7 +232,6 @@ def host_chart(
     *,
     width: int | str = "container",
 ) -> dict[str, Any]:
-    """Return the chart: a row for each host, a column for each span of steps."""
     cells = [
         {"host": f"{place + 1}. {host}", "step": step, "percent": value}
         for place, (host, row) in enumerate(zip(hosts, percent, strict=True))
@@ -272,7 +255,7 @@ def host_chart(
             "tooltip": [
                 {"field": "host", "title": "host"},
                 {"field": "step", "title": "from step"},
-                {"field": "percent", "title": "% above the median", "type": "quantitative", "format": ".4~g"},
+                quantity("percent", "% above the median", format=".4~g"),
             ],
         },
     }  # fmt: skip
@@ -315,13 +298,7 @@ def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]], unit: str
         "mark": {"type": "line", "strokeWidth": 1.5, "aria": False, "tooltip": True},
         "encoding": {
             "x": step_axis(zero=False),
-            "y": {
-                "field": "value",
-                "type": "quantitative",
-                "title": None,
-                "axis": value_labels(unit),
-                "scale": {"zero": False},
-            },
+            "y": {**_values_axis(unit), "field": "value"},
             "color": {**by_line, "scale": {"domain": names, "range": list(SERIES_COLOURS[: len(names)])}},
             "strokeDash": {**by_line, "scale": {"domain": names, "range": [[1, 0], [5, 3]][: len(names)]}},
         },

@@ -71,15 +71,13 @@ def _adopt_message(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> 
         if _age(marker) > DECIDING:  # its process died before it wrote the message; the marker of its gate stays
             mail.markers.remove(marker.name)
     except UnreadableInputError as error:
-        log.error("%s", error)  # noqa: TRY400  (the message names the file)
-        warehouse.messages.add(_about_damage(marker, error, folder, mail))
-        mail.markers.remove(marker.name)
+        where = folder.document_path(marker.document)
+        _tell(marker, error, mail, warehouse, marker.name, "a message about a run is damaged", document=where)
 
 
 def _adopt_run(
     marker: Marker, mail: MailSettings, warehouse: Warehouse, has_ended: Callable[[Run], bool | None]
 ) -> None:
-    """Post the message about a run whose gate has died, or could not read whether one is due."""
     state = RunState(RunFolder(marker.run_folder, mail.storage_root, strict=True))
     if not marker.undecided and not _gate_is_lost(marker, state, has_ended):
         return
@@ -88,9 +86,9 @@ def _adopt_run(
     except UnreadableInputError as error:
         if _is_gone(state) and _age(marker) < LOST_AFTER:  # its volume may be unavailable
             raise
-        log.error("%s", error)  # noqa: TRY400  (the message names the file)
-        warehouse.messages.add(_about_unknown_run(marker, error, state, mail))
-        mail.markers.remove(marker.name)
+        name, key = state.folder.place
+        what = f"{name}: a run ended, and its result is unknown"
+        _tell(marker, error, mail, warehouse, f"{key}-unknown", what, run_key=key, test=name)
         return
     why = "could not read which incidents are open" if marker.undecided else "ended before it wrote its message"
     log.warning("%s: the gate of run %s %s", run.test, run.run_id, why)
@@ -102,7 +100,11 @@ def _gate_is_lost(marker: Marker, state: RunState, has_ended: Callable[[Run], bo
     age = _age(marker)
     if age <= CALLING_BACK:
         return False
-    if age > DECIDING and not marker.gate_is_next and not _gate_is_missing(state):
+    try:
+        has_decided = state.gate is not None
+    except MlMetricsError:
+        has_decided = True
+    if age > DECIDING and not marker.gate_is_next and has_decided:
         return True
     try:
         ended = has_ended(state.identity[0])
@@ -113,45 +115,32 @@ def _gate_is_lost(marker: Marker, state: RunState, has_ended: Callable[[Run], bo
     return bool(ended) or age > (LOST_AFTER if marker.gate_is_next else TRYING)
 
 
-def _gate_is_missing(state: RunState) -> bool:
-    try:
-        return state.gate is None
-    except MlMetricsError:
-        return False
-
-
 def _is_gone(state: RunState) -> bool:
     try:
         state.folder.documents.read("run")
     except FileMissingError:
         return True
     except UnreadableInputError:
-        return False
+        pass
     return False
 
 
-def _about_damage(marker: Marker, error: Exception, folder: MessageFolder, mail: MailSettings) -> StoredMessage:
-    """Return a message for the default recipients, in place of one that cannot be read."""
-    return StoredMessage(
-        message=marker.name,
-        run_key="",
-        test="",
-        owner="",
-        occasion="broken",
-        content_hash="",
-        timestamp=marker.at,
-        recipients=mail.recipients,
-        subject="[ML Metrics] a message about a run is damaged",
-        reasons=(str(error),),
-        document=folder.document_path(marker.document),
-    )
-
-
-def _about_unknown_run(marker: Marker, error: Exception, state: RunState, mail: MailSettings) -> StoredMessage:
-    """Return a message for the default recipients about a run of which only the place of its folder is known."""
-    test, run_key = state.folder.place
-    return StoredMessage(
-        message=f"{run_key}-unknown",
+def _tell(  # noqa: PLR0913, PLR0917  (what is lost, and what is known of it)
+    marker: Marker,
+    error: UnreadableInputError,
+    mail: MailSettings,
+    warehouse: Warehouse,
+    key: str,
+    what: str,
+    *,
+    run_key: str = "",
+    test: str = "",
+    document: str = "",
+) -> None:
+    """Tell the default recipients about a message or a run that cannot be read."""
+    log.error("%s", error)
+    row = StoredMessage(
+        message=key,
         run_key=run_key,
         test=test,
         owner="",
@@ -159,13 +148,15 @@ def _about_unknown_run(marker: Marker, error: Exception, state: RunState, mail: 
         content_hash="",
         timestamp=marker.at,
         recipients=mail.recipients,
-        subject=f"[ML Metrics] {test}: a run ended, and its result is unknown",
+        subject=f"[ML Metrics] {what}",
         reasons=(str(error),),
-        document="",
+        document=document,
     )
+    warehouse.messages.add(row)
+    mail.markers.remove(marker.name)
 
 
 def _age(marker: Marker) -> timedelta:
-    """Return the age of a marker. One that was written with a clock that was far ahead is old."""
+    """One that was written with a clock that was far ahead is old."""
     age = datetime.now(UTC) - marker.at
     return age if age > -TRYING else LOST_AFTER

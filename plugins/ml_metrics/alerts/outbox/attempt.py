@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping  # noqa: TC003  (msgspec reads annotations)
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.outbox.documents import Accepted
 from ml_metrics.core.errors import UndeliveredError
@@ -16,18 +17,29 @@ from ml_metrics.core.values import as_utc
 from ml_metrics.warehouse import HOLD_OFF, IN_DIGEST, LATEST_ATTEMPT, ChannelResult, ChannelState, MessageState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.outbox.documents import MessageFolder
-    from ml_metrics.warehouse import StoredMessage, Warehouse
+    from ml_metrics.warehouse import StoredMessage
 
 
 log = logger_of(__name__)
 
 MARGIN_SECONDS = 1.0
 """How much longer than its limit a channel may take to notice it."""
+FIRST_PAUSE = timedelta(minutes=1)
+MAX_PAUSE = timedelta(minutes=4, seconds=30)
+"""After a temporary error: less than the period of the sender, so that its next pass tries again."""
+MAX_LONG_PAUSE = timedelta(hours=1)
+"""After an error that lasts until someone changes something, where the channel requests a pause, or where it takes the
+whole message and does not answer."""
+DAY = timedelta(days=1)
+GIVEN_UP_AFTER = timedelta(days=5)
+"""The age at which a message that a channel still does not accept is dead: an outage may last a long weekend."""
+FEWEST_ATTEMPTS = 3
+"""The least number of tries of a message, even of an old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,89 +65,84 @@ class DeliveryResult:
         return self.delivered or bool(self.remaining)
 
 
-def attempt(
-    message: Message,
-    channels: Sequence[Channel],
-    timeout: float,
-    *,
-    remaining: Mapping[str, tuple[str, ...]] | None = None,
-    on_accepted: Callable[[DeliveryResult], None] = lambda _: None,
-) -> list[DeliveryResult]:
-    """Send a message once on each channel, all at the same time, and return when all have answered or the time is over.
+@dataclass(slots=True)
+class SentRecord:
+    """Which channels have accepted a message: kept in its folder, so that no sender uses one of them again."""
 
-    `timeout` is for everything. `remaining`: by channel, the recipients that it has not accepted the message for, if it
-    has for others. `on_accepted` is called as soon as a channel has accepted the message, in that channel's thread.
+    folder: MessageFolder | None = None
+    """None if the message has no document."""
+    name: str = ""
+    accepted: dict[str, Accepted] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def left(self, channels: Sequence[Channel]) -> list[Channel]:
+        return [one for one in channels if one.name not in self.accepted or self.accepted[one.name].remaining]
+
+    def add(self, result: DeliveryResult) -> None:
+        """Record that a channel accepted the message. Channels call this from their threads."""
+        with self._lock:
+            self.accepted[result.channel] = Accepted(result.detail, result.remaining)
+            if self.folder is not None:
+                self.folder.record_sent(self.name, self.accepted)
+
+
+def attempt(
+    message: Message, channels: Sequence[Channel], timeout: float, record: SentRecord | None = None
+) -> list[DeliveryResult]:
+    """Send a message once on each channel that has not accepted it, all at the same time.
+
+    It returns when all have answered or `timeout` is over. Whoever has accepted it is recorded at once.
     """
-    left = remaining or {}
-    tries = [
-        _Try(channel, replace(message, recipients=left.get(channel.name) or message.recipients), timeout, on_accepted)
-        for channel in channels
-    ]
+    record = record or SentRecord()
+    left, results = record.left(channels), dict[str, DeliveryResult]()
+
+    def perform(channel: Channel) -> None:
+        accepted = record.accepted.get(channel.name)
+        result = _sent(channel, replace(message, recipients=accepted.remaining) if accepted else message, timeout)
+        if result.accepted:
+            try:
+                record.add(result)
+            except Exception as error:  # noqa: BLE001  (the message is delivered all the same)
+                log.warning("the delivery by %s cannot be recorded: %s", channel.name, error)
+        results[channel.name] = result
+
+    # the threads do not keep the process alive: a server may never answer
+    threads = [Thread(target=perform, args=(channel,), daemon=True) for channel in left]
+    for thread in threads:
+        thread.start()
     deadline = time.monotonic() + timeout + MARGIN_SECONDS
-    for one in tries:
-        one.thread.join(max(0.0, deadline - time.monotonic()))
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    answered = dict(results)
     late = "no answer in time"
-    results = [one.result or DeliveryResult(one.name, delivered=False, detail=late, temporary=True) for one in tries]
-    for result in results:
+    found = [
+        answered.get(one.name) or DeliveryResult(one.name, delivered=False, detail=late, temporary=True) for one in left
+    ]
+    for result in found:
         level = logging.INFO if result.delivered else logging.ERROR
         state = "delivered" if result.delivered else "not delivered"
         log.log(level, "%s: %s by %s: %s", message.subject, state, result.channel, result.detail)
-    return results
+    return found
 
 
-class _Try:
-    """An attempt on one channel, in a thread that does not keep the process alive: a server may never answer."""
-
-    def __init__(
-        self, channel: Channel, message: Message, timeout: float, on_accepted: Callable[[DeliveryResult], None]
-    ) -> None:
-        self.name = channel.name
-        self.result: DeliveryResult | None = None
-        self._channel, self._message, self._timeout, self._on_accepted = channel, message, timeout, on_accepted
-        self.thread = Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        result = self._send()
-        if result.accepted:
-            try:
-                self._on_accepted(result)
-            except Exception as error:  # noqa: BLE001  (the message is delivered all the same)
-                log.warning("the delivery by %s cannot be recorded: %s", result.channel, error)
-        self.result = result
-
-    def _send(self) -> DeliveryResult:
-        secrets = self._channel.secrets
-        try:
-            where = self._channel.send(self._message, self._timeout)
-        except UndeliveredError as error:
-            accepted_by_some = set(error.remaining) < set(self._message.recipients)
-            return DeliveryResult(
-                self.name,
-                delivered=False,
-                detail=redacted(str(error), secrets),
-                temporary=error.transient,
-                retry_after=error.retry_after,
-                unconfirmed=error.unconfirmed,
-                remaining=error.remaining if accepted_by_some else (),
-            )
-        except Exception as error:  # noqa: BLE001  (an error in one channel must not silence the others)
-            detail = redacted(f"internal error: {type(error).__name__}: {error}", secrets)
-            return DeliveryResult(self.name, delivered=False, detail=detail)
-        return DeliveryResult(self.name, delivered=True, detail=redacted(where, secrets))
-
-
-FIRST_PAUSE = timedelta(minutes=1)
-MAX_PAUSE = timedelta(minutes=4, seconds=30)
-"""After a temporary error: less than the period of the sender, so that its next pass tries again."""
-MAX_LONG_PAUSE = timedelta(hours=1)
-"""After an error that lasts until someone changes something, where the channel requests a pause, or where it takes the
-whole message and does not answer."""
-DAY = timedelta(days=1)
-MAX_PAUSE_OF_OLD = timedelta(minutes=30)
-"""After a temporary error, for a message of more than a day."""
-GIVEN_UP_AFTER = timedelta(days=5)
-"""The age at which a message that a channel still does not accept is dead: an outage may last a long weekend."""
+def _sent(channel: Channel, message: Message, timeout: float) -> DeliveryResult:
+    name, secrets = channel.name, channel.secrets
+    try:
+        where = channel.send(message, timeout)
+    except UndeliveredError as error:
+        return DeliveryResult(
+            name,
+            delivered=False,
+            detail=redacted(str(error), secrets),
+            temporary=error.transient,
+            retry_after=error.retry_after,
+            unconfirmed=error.unconfirmed,
+            remaining=error.remaining if set(error.remaining) < set(message.recipients) else (),
+        )
+    except Exception as error:  # noqa: BLE001  (an error in one channel must not silence the others)
+        detail = redacted(f"internal error: {type(error).__name__}: {error}", secrets)
+        return DeliveryResult(name, delivered=False, detail=detail)
+    return DeliveryResult(name, delivered=True, detail=redacted(where, secrets))
 
 
 def pause_after(
@@ -144,7 +151,7 @@ def pause_after(
     """Return the pause after the n-th failed attempt on a channel, for a message of some age."""
     doubled: timedelta = FIRST_PAUSE * 2 ** min(max(0, attempts - 1), 10)
     requested = timedelta(seconds=min(max(0.0, retry_after), MAX_LONG_PAUSE.total_seconds()))
-    longest = (MAX_PAUSE if age < DAY else MAX_PAUSE_OF_OLD) if transient else MAX_LONG_PAUSE
+    longest = (MAX_PAUSE if age < DAY else timedelta(minutes=30)) if transient else MAX_LONG_PAUSE
     return max(min(doubled, longest), requested)
 
 
@@ -159,10 +166,6 @@ def is_due(result: ChannelResult | None, now: datetime) -> bool:
     return not now < not_before <= now + LATEST_ATTEMPT
 
 
-FEWEST_ATTEMPTS = 3
-"""The least number of tries of a message, even of an old one."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The state of a message after an attempt."""
@@ -170,16 +173,6 @@ class Outcome:
     state: MessageState
     channels: Mapping[str, ChannelResult]
     next_attempt: datetime
-
-    def document(self) -> dict[str, Any]:
-        channels = {name: asdict(one) for name, one in self.channels.items()}
-        return {"state": str(self.state), "channels": channels, "next_attempt": self.next_attempt.isoformat()}
-
-
-def from_document(content: Mapping[str, Any]) -> Outcome:
-    """Return the outcome of a document. Raises `ValueError`, `TypeError` or `KeyError` if it is none."""
-    channels = {str(name): ChannelResult(**one) for name, one in dict(content["channels"]).items()}
-    return Outcome(MessageState(content["state"]), channels, as_utc(datetime.fromisoformat(content["next_attempt"])))
 
 
 def outcome_of(
@@ -195,16 +188,27 @@ def outcome_of(
     this process or another, and `results` what they answered now: one that was not tried is missing. `now` is the
     time of the warehouse.
     """
-    merged = _with_pauses(stored, results, now)
+    merged = dict(stored.channels)
+    for one in results:
+        attempts, not_before = _attempts(merged, one.channel) + 1, ""
+        if not one.delivered:
+            # if the channel accepted the message, each further attempt sends another copy
+            transient = one.temporary and not one.unconfirmed
+            age = now - stored.timestamp
+            not_before = _text(now + pause_after(attempts, transient=transient, retry_after=one.retry_after, age=age))
+        state = ChannelState.DELIVERED if one.delivered else ChannelState.FAILED
+        merged[one.channel] = ChannelResult(state, attempts, one.detail, _text(datetime.now(UTC)), not_before)
     left = {one.name for one in record.left(channels)}
-    for one in channels:
-        if one.name not in left and not has_arrived(merged, one):
-            attempts = merged[one.name].attempts if one.name in merged else 0
-            detail = record.accepted[one.name].detail
-            merged[one.name] = ChannelResult(ChannelState.DELIVERED, attempts, detail, _text(now))
-    undelivered = [one.name for one in channels if not has_arrived(merged, one)]
+    for channel in channels:
+        if channel.name not in left and not has_arrived(merged, channel):
+            detail = record.accepted[channel.name].detail
+            before = _attempts(merged, channel.name)
+            merged[channel.name] = ChannelResult(ChannelState.DELIVERED, before, detail, _text(now))
+    undelivered = [channel.name for channel in channels if not has_arrived(merged, channel)]
     if not undelivered:
-        return Outcome(_end_state(stored.held_because), merged, now)
+        held = stored.held_because
+        end = MessageState.SUMMARISED if held == IN_DIGEST else MessageState.HELD if held else MessageState.SENT
+        return Outcome(end, merged, now)
     if _is_given_up(stored, now):
         untried = ChannelResult(ChannelState.DEAD, at=_text(now))
         dead = {name: replace(merged.get(name, untried), state=ChannelState.DEAD) for name in undelivered}
@@ -214,44 +218,12 @@ def outcome_of(
     return Outcome(MessageState.PENDING, merged, min(waiting) if len(waiting) == len(undelivered) else now)
 
 
-def record_own(key: str, outcome: Outcome, warehouse: Warehouse) -> bool:
-    """Record the attempt of the process that wrote a message. False if it has no row, or a sender has taken it.
-
-    Repeating this counts nothing twice. Senders take over once the last threads of that process have ended.
-    """
-    free = max(outcome.next_attempt, warehouse.messages.moment() + HOLD_OFF)
-    return warehouse.messages.finish(key, "", outcome.state, outcome.channels, free)
-
-
-def later(stored: StoredMessage, now: datetime) -> Outcome:
-    """Return the outcome for a message whose folder cannot be read now."""
-    pause = pause_after(stored.attempts, transient=True, age=now - stored.timestamp)
-    return Outcome(MessageState.PENDING, stored.channels, now + pause)
-
-
 def has_arrived(results: Mapping[str, ChannelResult], channel: Channel) -> bool:
     return channel.name in results and results[channel.name].is_delivered
 
 
-def _end_state(held_because: str) -> MessageState:
-    """Return the state of a message that has arrived on the channels that it is sent on now."""
-    if not held_because:
-        return MessageState.SENT
-    return MessageState.SUMMARISED if held_because == IN_DIGEST else MessageState.HELD
-
-
-def _merged(earlier: Mapping[str, ChannelResult], results: Sequence[DeliveryResult]) -> dict[str, ChannelResult]:
-    at = datetime.now(UTC).isoformat()
-    new = {
-        one.channel: ChannelResult(
-            state=ChannelState.DELIVERED if one.delivered else ChannelState.FAILED,
-            attempts=(earlier[one.channel].attempts if one.channel in earlier else 0) + 1,
-            detail=one.detail,
-            at=at,
-        )
-        for one in results
-    }
-    return {**earlier, **new}
+def _attempts(results: Mapping[str, ChannelResult], channel: str) -> int:
+    return results[channel].attempts if channel in results else 0
 
 
 def _is_given_up(stored: StoredMessage, now: datetime) -> bool:
@@ -267,51 +239,5 @@ def _is_given_up(stored: StoredMessage, now: datetime) -> bool:
     return stored.attempts >= FEWEST_ATTEMPTS
 
 
-def _with_pauses(stored: StoredMessage, results: Sequence[DeliveryResult], now: datetime) -> dict[str, ChannelResult]:
-    merged, age = _merged(stored.channels, results), now - stored.timestamp
-    for one in results:
-        if not one.delivered:
-            # if the channel accepted the message, each further attempt sends another copy
-            transient = one.temporary and not one.unconfirmed
-            attempts = merged[one.channel].attempts
-            pause = pause_after(attempts, transient=transient, retry_after=one.retry_after, age=age)
-            merged[one.channel] = replace(merged[one.channel], not_before=_text(now + pause))
-    return merged
-
-
 def _text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()
-
-
-@dataclass(slots=True)
-class SentRecord:
-    """Which channels have accepted a message: kept in its folder, so that no sender uses one of them again."""
-
-    folder: MessageFolder | None
-    """None if the message has no document."""
-    name: str
-    accepted: dict[str, Accepted] = field(default_factory=dict)
-    is_saved: bool = True
-    """Whether the folder holds all of it; else the row should."""
-    _lock: Lock = field(default_factory=Lock)
-
-    @classmethod
-    def load(cls, folder: MessageFolder | None, name: str) -> SentRecord:
-        return cls(folder, name, folder.sent(name) if folder else {})
-
-    def left(self, channels: Sequence[Channel]) -> list[Channel]:
-        """Return the channels that have not accepted the message for all recipients."""
-        return [one for one in channels if one.name not in self.accepted or self.accepted[one.name].remaining]
-
-    def remaining(self) -> dict[str, tuple[str, ...]]:
-        """Return, for channels that accepted the message for some recipients only, the other recipients."""
-        return {name: one.remaining for name, one in self.accepted.items() if one.remaining}
-
-    def add(self, result: DeliveryResult) -> None:
-        """Record that a channel accepted the message. Channels call this from their threads."""
-        with self._lock:
-            self.accepted[result.channel] = Accepted(result.detail, result.remaining)
-            self.is_saved = False
-            if self.folder is not None:
-                self.folder.record_sent(self.name, self.accepted)
-                self.is_saved = True

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from datetime import datetime  # noqa: TC003  (msgspec reads annotations)
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
+import msgspec
+
+from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.core.errors import FileMissingError, UnreadableInputError
-from ml_metrics.core.values import as_utc, short_hash
+from ml_metrics.core.values import short_hash
 from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, SUFFIX, Documents, root_of
 from ml_metrics.store.markers import file_name
@@ -18,8 +19,10 @@ from ml_metrics.store.markers import file_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ml_metrics.alerts.outbox.attempt import Outcome
 
-VERSION = 1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,6 @@ class IncidentChange:
     """When it was decided, by the clock of the incidents of this test; empty for the time of the message."""
     cost: str = ""
     """The weekly cost of the regression, or `missing` with the reason; empty if no metric is broken."""
-
-    @property
-    def fingerprint(self) -> str:
-        """The problems, without the numbers."""
-        return short_hash("\n".join(self.reasons))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,60 +62,26 @@ class Outgoing:
         stated = [str(self.message.kind), *map(asdict, (*self.message.reasons, *self.message.warnings))]
         return short_hash(json.dumps(stated))
 
-    def with_key(self, key: str) -> Outgoing:
-        return replace(self, message=replace(self.message, key=key))
-
     def document(self) -> dict[str, Any]:
-        pictures = [{**asdict(one), "png": base64.b64encode(one.png).decode()} for one in self.message.pictures]
-        return {
-            "version": VERSION,
-            "deployment": self.deployment,
-            "decided_at": self.decided_at.isoformat(),
-            "held_because": self.held_because,
-            "incident": asdict(self.incident) if self.incident else None,
-            "summarises": list(self.summarises),
-            "message": {**asdict(replace(self.message, pictures=())), "pictures": pictures},
-        }
+        return {"version": 1, **msgspec.to_builtins(self)}
 
 
 def from_document(content: Mapping[str, Any], where: str) -> Outgoing:
-    """Return the message of a document. Raises `UnreadableInputError` if it is damaged or of another version."""
-    if content.get("version") != VERSION:
-        raise UnreadableInputError(
-            f"{where}: is a message document of version {content.get('version')!r}, not {VERSION}"
-        )
+    """Raises `UnreadableInputError` if the document is damaged or of another version."""
+    if content.get("version") != 1:
+        raise UnreadableInputError(f"{where}: is a message document of version {content.get('version')!r}, not 1")
+    return _converted(content, Outgoing, f"{where}: is a damaged message document")
+
+
+def _converted(content: Any, kind: type[T], damaged: str, advice: str = "") -> T:
     try:
-        incident = content["incident"]
-        return Outgoing(
-            message=_message(content["message"]),
-            deployment=content["deployment"],
-            decided_at=as_utc(datetime.fromisoformat(content["decided_at"])),
-            held_because=content["held_because"],
-            incident=IncidentChange(**{**incident, "reasons": tuple(incident["reasons"])}) if incident else None,
-            summarises=tuple(content["summarises"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise UnreadableInputError(f"{where}: is a damaged message document: {error!r}") from error
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise UnreadableInputError(f"{damaged}: {error}{advice}") from error
 
 
-def _message(fields: Mapping[str, Any]) -> Message:
-    records: dict[str, Any] = {
-        "kind": MessageKind(fields["kind"]),
-        "recipients": tuple(fields["recipients"]),
-        "pictures": tuple(Picture(**{**one, "png": base64.b64decode(one["png"])}) for one in fields["pictures"]),
-        "links": tuple(Fact(**one) for one in fields["links"]),
-        "reasons": tuple(Reason(**one) for one in fields["reasons"]),
-        "warnings": tuple(Reason(**one) for one in fields["warnings"]),
-    }
-    return Message(**{**fields, **records})
-
-
-MESSAGES = "messages"
-SENT = ".sent"
-"""The end of the name of the record of deliveries."""
-ATTEMPT = f".attempt{SENT}"
-"""The end of the name of the record of its writer's attempt. It ends so that older versions do not take it for a
-message."""
+SENT, ATTEMPT = ".sent", ".attempt.sent"
+"""The ends of the names of the record of deliveries, and of the record of its writer's attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,23 +102,19 @@ class MessageFolder:
 
     @classmethod
     def of_run(cls, run_folder: str) -> MessageFolder:
-        return cls(storage.join(run_folder, DOCUMENTS, MESSAGES))
+        return cls(storage.join(run_folder, DOCUMENTS, "messages"))
 
     @classmethod
     def of_deployment(cls, storage_root: str, deployment: str) -> MessageFolder:
-        """Return the folder of the messages that are not about one run."""
-        return cls(storage.join(storage_root, DOCUMENTS, MESSAGES, file_name(deployment)))
+        return cls(storage.join(storage_root, DOCUMENTS, "messages", file_name(deployment)))
 
     def names(self) -> list[str]:
-        """Return the names of the messages that this deployment wrote, oldest first."""
+        """The names of the messages that this deployment wrote, oldest first."""
         documents = self._documents
         return [one for one in documents.names() if not one.endswith(SENT) and documents.exists(one)]
 
     def document_path(self, name: str) -> str:
         return storage.join(self.path, f"{name}{SUFFIX}")
-
-    def exists(self, name: str) -> bool:
-        return self._documents.exists(name)
 
     def create(self, name: str, outgoing: Outgoing) -> bool:
         """Write a document, unless it exists. True in the one process that has written it."""
@@ -164,38 +124,36 @@ class MessageFolder:
         return from_document(self._documents.read(name), self.document_path(name))
 
     def sent(self, name: str) -> dict[str, Accepted]:
-        """Return the answers of the channels that have accepted a message, by channel."""
-        path = self.document_path(f"{name}{SENT}")
         try:
-            sent = self._documents.read(f"{name}{SENT}")
-            return {channel: Accepted(one["detail"], tuple(one["remaining"])) for channel, one in sent.items()}
+            found = self._documents.read(f"{name}{SENT}")
         except FileMissingError:
             return {}
-        except (KeyError, TypeError) as error:
-            raise UnreadableInputError(
-                f"{path}: is damaged, or of another version of ML Metrics: {error!r}. Remove it, and the message is "
-                "sent again on every channel"
-            ) from error
+        damaged = f"{self.document_path(f'{name}{SENT}')}: is damaged, or of another version of ML Metrics"
+        advice = ". Remove it, and the message is sent again on every channel"
+        return _converted(found, dict[str, Accepted], damaged, advice)
 
     def record_sent(self, name: str, channels: Mapping[str, Accepted]) -> None:
         """Record which channels have accepted a message. Only the process that sends it may call this."""
-        self._documents.write(f"{name}{SENT}", {channel: asdict(one) for channel, one in channels.items()})
+        self._documents.write(f"{name}{SENT}", msgspec.to_builtins(channels))
 
-    def attempt(self, name: str) -> dict[str, Any] | None:
-        """Return what the process that wrote a message could not record elsewhere about its attempt to send it."""
+    def attempt(self, name: str) -> Outcome | None:
+        """What the process that wrote a message could not record elsewhere about its attempt to send it."""
+        from ml_metrics.alerts.outbox.attempt import Outcome
+
         try:
-            return self._documents.read(f"{name}{ATTEMPT}")
+            found = self._documents.read(f"{name}{ATTEMPT}")
         except FileMissingError:
             return None
+        return _converted(found, Outcome, self.document_path(f"{name}{ATTEMPT}"))
 
-    def record_attempt(self, name: str, outcome: Mapping[str, Any]) -> None:
+    def record_attempt(self, name: str, outcome: Outcome) -> None:
         """Record the attempt of the process that wrote a message, until a sender has added it to its row."""
-        self._documents.write(f"{name}{ATTEMPT}", outcome)
+        self._documents.write(f"{name}{ATTEMPT}", msgspec.to_builtins(outcome))
 
     @property
     def _documents(self) -> Documents:
         above, _, names = self.path.rpartition(f"/{DOCUMENTS}/")
-        if names == MESSAGES:
+        if names == "messages":
             return Documents.of_run(above, names, root=root_of(above))  # a run folder may have become a link
         return Documents.of_deployment(above, *names.split("/"))
 
@@ -206,8 +164,7 @@ def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> s
     The same content as in the last message is that message, unless it opened the incident that has `ended`. A run that
     is broken, repeated and passes, and is broken again has three.
     """
-    kind = outgoing.message.kind
-    name = f"{kind}-{outgoing.content_hash}"
+    name = f"{outgoing.message.kind}-{outgoing.content_hash}"
     same = [one for one in names if _series(one) == _series(f"-{name}")]
     if same and same[-1].endswith(f"-{name}") and ended != f"{outgoing.message.run_key}-{same[-1]}":
         return same[-1]
@@ -215,5 +172,5 @@ def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> s
 
 
 def _series(name: str) -> str:
-    """Return the messages of a run that form one sequence: messages that are not alerts do not come between alerts."""
+    """Messages that are not alerts do not come between alerts."""
     return next((str(kind) for kind in (MessageKind.OVERDUE, MessageKind.RESULT) if f"-{kind}-" in name), "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.outbox.attempt import MARGIN_SECONDS, SentRecord, attempt, from_document, outcome_of, record_own
+from ml_metrics.alerts.outbox.attempt import MARGIN_SECONDS, SentRecord, attempt, outcome_of
 from ml_metrics.alerts.outbox.documents import MessageFolder, Outgoing, run_message_name
 from ml_metrics.alerts.policy import CAN_WAIT, channels_for
 from ml_metrics.core.deadline import in_time
@@ -25,15 +25,13 @@ from ml_metrics.core.errors import (
     WarehouseError,
 )
 from ml_metrics.core.text import logger_of
+from ml_metrics.core.values import short_hash
 from ml_metrics.store.markers import file_name
-from ml_metrics.warehouse import MessageState, StoredMessage
+from ml_metrics.warehouse import HOLD_OFF, MessageState, StoredMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.outbox.attempt import DeliveryResult, Outcome
+    from ml_metrics.alerts.outbox.attempt import Outcome
     from ml_metrics.alerts.outbox.documents import IncidentChange
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.store.markers import Markers
@@ -44,6 +42,12 @@ log = logger_of(__name__)
 
 RECORD_SECONDS = 20.0
 """How long a process waits for the warehouse to have a row."""
+HURRY_SECONDS = 10.0
+"""The time for sending one message at once, and for recording that."""
+CHANNEL_SECONDS = 7.0
+"""The time for the channels within `HURRY_SECONDS`."""
+OWN_SECONDS = 45.0
+"""How long after writing a message a process may start to send it: senders leave it alone for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +94,22 @@ def post(
     name = file_name(message.key)
     if run_folder:
         name = run_message_name(outgoing, known_names(folder), ended)
-        outgoing = outgoing.with_key(f"{message.run_key}-{name}")
+        outgoing = replace(outgoing, message=replace(message, key=f"{message.run_key}-{name}"))
+    at = time.monotonic()
     try:
         mail.markers.add(outgoing.message.key, messages=folder.path, document=name)
-        mine = folder.create(name, outgoing)
+        posted = Posted(outgoing, folder, name, folder.create(name, outgoing), in_folder=True, at=at)
     except StorageError as error:
-        return _post_in_warehouse(outgoing, folder, name, warehouse, error)
-    posted = Posted(outgoing, folder, name, mine, in_folder=True, at=time.monotonic())
+        log.warning("%s: the message is kept in the warehouse alone: %s", message.subject, error)
+        if warehouse is None:
+            raise AlertError(f"neither the run folder nor the warehouse can be written: {error}") from error
+        content = json.dumps(outgoing.document())
+        mine = in_time(lambda: _record(outgoing, warehouse, content=content), RECORD_SECONDS, "the warehouse")
+        return Posted(outgoing, folder, name, mine, in_folder=False, at=at)
     if warehouse is not None:
         try:
             waits = in_time(lambda: _record_in_order(posted, mail.markers, warehouse), RECORD_SECONDS, "the warehouse")
-            posted = replace(posted, mine=posted.mine and not waits)
+            return replace(posted, mine=posted.mine and not waits)
         except MlMetricsError as error:
             log.warning("%s: a sender will add the row of this message: %s", message.subject, error)
     return posted
@@ -119,7 +128,7 @@ def _record_in_order(posted: Posted, markers: Markers, warehouse: Warehouse) -> 
 
 
 def known_names(folder: MessageFolder) -> list[str]:
-    """Return the names of the messages in a folder. If it cannot be listed, log that and return none."""
+    """The names of the messages in a folder; none if it cannot be listed, which is logged."""
     try:
         return folder.names()
     except StorageError as error:
@@ -132,11 +141,10 @@ def record(folder: MessageFolder, name: str, markers: Markers, warehouse: Wareho
     outgoing = folder.read(name)
     added = _record(outgoing, warehouse, document=folder.document_path(name))
     try:
-        attempt = folder.attempt(name)
-        if attempt is not None:  # its writer has tried to send it, and could not record that
-            record_own(outgoing.message.key, from_document(attempt), warehouse)
-    except (UnreadableInputError, ValueError, TypeError, KeyError) as error:
-        log.warning("%s: the attempt of its writer is not counted: %r", outgoing.message.subject, error)
+        if (tried := folder.attempt(name)) is not None:  # its writer has tried to send it, and could not record that
+            _record_own(outgoing.message.key, tried, warehouse)
+    except UnreadableInputError as error:
+        log.warning("%s: the attempt of its writer is not counted: %s", outgoing.message.subject, error)
     markers.remove(outgoing.message.key)
     return added
 
@@ -151,24 +159,26 @@ def record_waiting(below: str, markers: Markers, warehouse: Warehouse) -> None:
             log.warning("an earlier message about this test is unknown: %s", error)
 
 
-def _post_in_warehouse(
-    outgoing: Outgoing, folder: MessageFolder, name: str, warehouse: Warehouse | None, error: StorageError
-) -> Posted:
-    """Keep the whole message in its row, because its folder cannot be written."""
-    log.warning("%s: the message is kept in the warehouse alone: %s", outgoing.message.subject, error)
-    if warehouse is None:
-        raise AlertError(f"neither the run folder nor the warehouse can be written: {error}") from error
-    content, at = json.dumps(outgoing.document()), time.monotonic()
-    mine = in_time(lambda: _record(outgoing, warehouse, content=content), RECORD_SECONDS, "the warehouse")
-    return Posted(outgoing, folder, name, mine, in_folder=False, at=at)
-
-
 def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", content: str = "") -> bool:
     """Make the changes of a message, then add its row: a message that has a row needs nothing more."""
-    message = outgoing.message
+    message, change = outgoing.message, outgoing.incident
     if warehouse.messages.existing([message.key]):
         return False
-    _change_incident(outgoing, warehouse)
+    if change is not None:
+        at = datetime.fromisoformat(change.at) if change.at else outgoing.decided_at
+        if change.kind == "close":
+            warehouse.incidents.close(message.test, message.run_key, incident=change.incident, at=at)
+        else:
+            warehouse.incidents.report(
+                message.test,
+                message.run_key,
+                incident=message.key,
+                fingerprint=short_hash("\n".join(change.reasons)),
+                reasons=change.reasons,
+                at=at,
+                cause=change.cause,
+                cost=change.cost,
+            )
     warehouse.messages.summarise(outgoing.summarises)
     added = warehouse.messages.add(row_of(outgoing, document=document, content=content))
     if not added and not warehouse.messages.existing([message.key]):
@@ -196,32 +206,13 @@ def row_of(outgoing: Outgoing, *, document: str = "", content: str = "") -> Stor
     )
 
 
-def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:
-    change, message = outgoing.incident, outgoing.message
-    if change is None:
-        return
-    at = datetime.fromisoformat(change.at) if change.at else outgoing.decided_at
-    if change.kind == "close":
-        warehouse.incidents.close(message.test, message.run_key, incident=change.incident, at=at)
-        return
-    warehouse.incidents.report(
-        message.test,
-        message.run_key,
-        incident=message.key,
-        fingerprint=change.fingerprint,
-        reasons=change.reasons,
-        at=at,
-        cause=change.cause,
-        cost=change.cost,
-    )
+def _record_own(key: str, outcome: Outcome, warehouse: Warehouse) -> bool:
+    """Record the attempt of the process that wrote a message. False if it has no row, or a sender has taken it.
 
-
-HURRY_SECONDS = 10.0
-"""The time for sending one message at once, and for recording that."""
-CHANNEL_SECONDS = 7.0
-"""The time for the channels within `HURRY_SECONDS`."""
-OWN_SECONDS = 45.0
-"""How long after writing a message a process may start to send it: senders leave it alone for a minute."""
+    Repeating this counts nothing twice. Senders take over once the last threads of that process have ended.
+    """
+    free = max(outcome.next_attempt, warehouse.messages.moment() + HOLD_OFF)
+    return warehouse.messages.finish(key, "", outcome.state, outcome.channels, free)
 
 
 def addressed(message: Message, mail: MailSettings) -> Message:
@@ -229,60 +220,39 @@ def addressed(message: Message, mail: MailSettings) -> Message:
     return replace(message, recipients=message.recipients or mail.recipients, sender=message.sender or mail.sender)
 
 
-def send_on(message: Message, channels: Sequence[Channel], record: SentRecord, timeout: float) -> list[DeliveryResult]:
-    """Send a message once on each channel that has not accepted it."""
-    left = record.left(channels)
-    return attempt(message, left, timeout, remaining=record.remaining(), on_accepted=record.add)
+def hurry(posted: Posted, mail: MailSettings, warehouse: Warehouse | None, seconds: float = HURRY_SECONDS) -> bool:
+    """Send it in the process that wrote it. False if a sender needs to: whatever fails or hangs is left to them.
 
-
-def hurry(
-    posted: Posted,
-    mail: MailSettings,
-    warehouse: Warehouse | None,
-    seconds: float = HURRY_SECONDS,
-) -> bool:
-    """Send it in the process that wrote it. False if a sender needs to: whatever fails or hangs is left to them."""
-    ends = time.monotonic() + seconds
+    The attempt is recorded in the row; else beside the message, from where a sender takes it over.
+    """
+    ends, outgoing = time.monotonic() + seconds, posted.outgoing
     time_for_channels = min(CHANNEL_SECONDS, seconds) - MARGIN_SECONDS
+    key, subject = outgoing.message.key, outgoing.message.subject
     if not posted.mine or time.monotonic() - posted.at > OWN_SECONDS or time_for_channels <= 0:
-        log.info("%s: senders send it", posted.outgoing.message.subject)
+        log.info("%s: senders send it", subject)
         return False
-    message = addressed(posted.outgoing.message, mail)
-    channels = channels_for(mail.channels, message.kind, posted.outgoing.held_because)
-    record = SentRecord(posted.folder if posted.in_folder else None, posted.name)
-    results = send_on(message, channels, record, time_for_channels)
-    row = row_of(posted.outgoing)
+    channels = channels_for(mail.channels, outgoing.message.kind, outgoing.held_because)
+    sent = SentRecord(posted.folder if posted.in_folder else None, posted.name)
+    results = attempt(addressed(outgoing.message, mail), channels, time_for_channels, sent)
+    arrived = all(one.delivered for one in results)
 
     def outcome(now: datetime) -> Outcome:
-        return outcome_of(replace(row, next_attempt=now), channels, record, results, now)
+        return outcome_of(replace(row_of(outgoing), next_attempt=now), channels, sent, results, now)
 
-    _record_attempt(posted, mail, warehouse, outcome, ends)
-    return all(one.delivered for one in results)
-
-
-def _record_attempt(
-    posted: Posted,
-    mail: MailSettings,
-    warehouse: Warehouse | None,
-    outcome: Callable[[datetime], Outcome],
-    ends: float,
-) -> None:
-    """Record the attempt of this process in the row; else beside the message, from where a sender takes it over."""
-    key, subject = posted.outgoing.message.key, posted.outgoing.message.subject
-    try:
-        if warehouse is not None:
-            found = in_time(
-                lambda: record_own(key, outcome(warehouse.messages.moment()), warehouse),
+    if warehouse is not None:
+        try:
+            if in_time(
+                lambda: _record_own(key, outcome(warehouse.messages.moment()), warehouse),
                 ends - time.monotonic(),
                 "the warehouse",
-            )
-            if found:
-                return
-    except MlMetricsError as error:
-        log.warning("%s: a sender will record its delivery: %s", subject, error)
+            ):
+                return arrived
+        except MlMetricsError as error:
+            log.warning("%s: a sender will record its delivery: %s", subject, error)
     if posted.in_folder:
         try:
-            posted.folder.record_attempt(posted.name, outcome(datetime.now(UTC)).document())
+            posted.folder.record_attempt(posted.name, outcome(datetime.now(UTC)))
             mail.markers.add(key, messages=posted.folder.path, document=posted.name)
         except StorageError as error:
             log.warning("%s: this attempt is not counted: %s", subject, error)
+    return arrived

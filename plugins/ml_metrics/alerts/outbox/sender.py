@@ -11,18 +11,27 @@ import uuid
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from html import escape
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.compose import compose_notice
+from ml_metrics.alerts.compose import SUBJECT_PREFIX, compose_notice
 from ml_metrics.alerts.mass_failures import post_updates
 from ml_metrics.alerts.message import MessageKind, Notice, Reason
 from ml_metrics.alerts.outbox.adopt import adopt
-from ml_metrics.alerts.outbox.attempt import DAY, GIVEN_UP_AFTER, SentRecord, has_arrived, is_due, later, outcome_of
+from ml_metrics.alerts.outbox.attempt import (
+    DAY,
+    GIVEN_UP_AFTER,
+    Outcome,
+    SentRecord,
+    attempt,
+    has_arrived,
+    is_due,
+    outcome_of,
+    pause_after,
+)
 from ml_metrics.alerts.outbox.documents import MessageFolder, from_document
-from ml_metrics.alerts.outbox.post import addressed, hurry, send_on
+from ml_metrics.alerts.outbox.post import addressed, hurry
 from ml_metrics.alerts.policy import FOR_RECIPIENTS, channels_for, is_per_test
 from ml_metrics.core.errors import (
     FileMissingError,
@@ -37,11 +46,11 @@ from ml_metrics.store.documents import SUFFIX
 from ml_metrics.warehouse import HOLD_OFF, SILENT_AFTER, ChannelState, MessageState, SenderPass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.outbox.attempt import DeliveryResult, Outcome
+    from ml_metrics.alerts.outbox.attempt import DeliveryResult
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.core.model import Run
     from ml_metrics.warehouse import ChannelResult, StoredMessage, Warehouse
@@ -49,214 +58,8 @@ if TYPE_CHECKING:
 
 log = logger_of(__name__)
 
-LATE = timedelta(hours=1)
-"""A younger message is sent as it was decided."""
-FEWEST = 3
-"""Fewer messages of more than a day to the same recipients are sent one by one."""
-HELD_BECAUSE = "no channel for its recipients accepted it for a day"
-FAILURES = {MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE}
-TOP = "<main>\n"
-
-
-def dated(message: Message, row: StoredMessage, warehouse: Warehouse, now: datetime) -> Message:
-    """Return a message that states when it was decided and what became of its test, if it is late."""
-    if now - row.timestamp < LATE or message.kind is MessageKind.RESULT:
-        return message
-    try:
-        since = _since_then(message.kind, row, warehouse)
-    except MlMetricsError as error:
-        log.warning("%s: whether its test has recovered is unknown: %s", row.subject, error)
-        since = ""
-    note = " ".join(filter(None, (f"This message is late: it is of {_minute(row.timestamp)}.", since)))
-    html = message.html.replace(TOP, f'{TOP}<p class="first">{escape(note)}</p>\n', 1)
-    return replace(
-        message,
-        subject=f"{message.subject} (of {_minute(row.timestamp)})",
-        text=f"{note}\n\n{message.text}",
-        html=html,
-        warnings=(*message.warnings, Reason("late", note)),
-    )
-
-
-def for_digest(rows: Iterable[StoredMessage], now: datetime) -> set[str]:
-    """Return the messages about tests that should rather be in a digest, once a channel for their recipients works."""
-    rows = [one for one in rows if one.test and not one.held_because and one.occasion not in FOR_RECIPIENTS]
-    old = [one for one in rows if now - one.timestamp >= DAY]
-    many, tests = Counter(one.recipients for one in old), {one.test for one in old}
-    # what happened to such a test later is not told before
-    late = [one for one in rows if one.test in tests and now - one.timestamp >= LATE]
-    return {one.message for one in late if many[one.recipients] >= FEWEST}
-
-
-def for_recipients(channels: Collection[Channel]) -> set[str]:
-    """Return the names of the channels that a digest goes to, but for files in the outbox."""
-    return {one.name for one in channels if not is_per_test(one)} - {"outbox"}
-
-
-def _since_then(kind: MessageKind, row: StoredMessage, warehouse: Warehouse) -> str:
-    if not row.test or kind not in {*FAILURES, MessageKind.RECOVERED}:
-        return ""
-    found = warehouse.incidents.find_open(row.test)
-    if kind is MessageKind.RECOVERED:
-        later = found.opened_at if found is not None and found.opened_at > row.timestamp else None
-        return f"The test has failed again since {_minute(later)}." if later else ""
-    if found is not None and (found.opened_by == row.message or row.run_key in found.run_keys):
-        return "The test still fails."
-    ends = [one.closed_at for one in warehouse.incidents.closed_since(row.timestamp) if one.test == row.test]
-    recovered = f"The test has recovered since, on {_minute(ends[-1])}" if ends else ""
-    again = f", and has failed again since {_minute(found.opened_at)}" if recovered and found is not None else ""
-    return f"{recovered}{again}." if recovered else ""
-
-
-def _minute(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-log = logger_of(__name__)
-
-
-def channels_of(stored: StoredMessage, mail: MailSettings) -> list[Channel]:
-    """Return the channels that a message is sent on, whether or not they have accepted it."""
-    return channels_for(mail.channels, _kind(stored), stored.held_because)
-
-
-def open_channels(stored: StoredMessage, mail: MailSettings, now: datetime) -> list[Channel]:
-    """Return the channels that have not accepted a message and may be tried now, as far as its row knows."""
-    return [
-        one
-        for one in channels_of(stored, mail)
-        if not has_arrived(stored.channels, one) and is_due(stored.channels.get(one.name), now)
-    ]
-
-
-def read_message(stored: StoredMessage) -> tuple[Message, SentRecord]:
-    """A gone or damaged document is composed again from its row. StorageError: its folder cannot be read now."""
-    if not stored.document:
-        return _of_content(stored), SentRecord(None, stored.message)
-    path, _, name = stored.document.rpartition("/")
-    folder, name = MessageFolder(path), name.removesuffix(SUFFIX)
-    try:
-        message = folder.read(name).message
-    except (FileMissingError, UnreadableInputError) as error:
-        log.warning("%s: the message is composed from its row: %s", stored.subject, error)
-        message = minimal_message(stored)
-    try:
-        return message, SentRecord.load(folder, name)
-    except UnreadableInputError as error:
-        log.warning("%s: its earlier deliveries are unknown: %s", stored.subject, error)
-        return message, SentRecord(folder, name)
-
-
-def minimal_message(stored: StoredMessage) -> Message:
-    """Return a message with the subject and the sentences of its row."""
-    notice = Notice(
-        headline=stored.subject.removeprefix("[ML Metrics] "),
-        sentences=stored.reasons,
-        test=stored.test,
-        run_key=stored.run_key,
-        owner=stored.owner,
-    )
-    return compose_notice(stored.message, _kind(stored), notice, stored.recipients)
-
-
-def bury(stored: StoredMessage, message: Message, channels: Mapping[str, ChannelResult], mail: MailSettings) -> None:
-    """Save a message that some channels have not accepted in time in the outbox folder, and log an error."""
-    try:
-        place = f"saved as {mail.outbox.send(message, 10)}"
-    except UndeliveredError as error:
-        place = f"it could not be saved either ({error}); its text is:\n{message.text}"
-    dead = "; ".join(
-        f"{name}: {one.detail}" for name, one in sorted(channels.items()) if one.state == ChannelState.DEAD
-    )
-    log.error("%s: could not be sent for %s days: %s; %s", stored.subject, GIVEN_UP_AFTER.days, dead, place)
-
-
-def _of_content(stored: StoredMessage) -> Message:
-    try:
-        return from_document(json.loads(stored.content), f"the row of {stored.message}").message
-    except (ValueError, AttributeError, UnreadableInputError) as error:
-        log.warning("%s: the message is composed from its row: %s", stored.subject, error)
-        return minimal_message(stored)
-
-
-def _kind(stored: StoredMessage) -> MessageKind:
-    try:
-        return MessageKind(stored.occasion)
-    except ValueError:  # of a newer version
-        return MessageKind.BROKEN
-
-
-MAX_FAILURES = 3
-"""A channel that worked in this pass is down after this many failures in a row, any other after one."""
-
-
-class _State(Enum):
-    """The state of a channel; one that no message has tried has none."""
-
-    TRIED = "tried"
-    """A message is trying it for the first time."""
-    WORKS = "works"
-    DOWN = "down"
-
-
-class WorkingChannels:
-    """The state of every channel in one pass."""
-
-    def __init__(self) -> None:
-        self._changed = Condition()
-        self._states: dict[str, _State] = {}
-        self._failures: Counter[str] = Counter()
-
-    @property
-    def down(self) -> list[str]:
-        with self._changed:
-            return sorted(name for name, state in self._states.items() if state is _State.DOWN)
-
-    def all_work(self, names: Iterable[str]) -> bool:
-        """Whether some channels have all accepted a message in this pass."""
-        with self._changed:
-            return all(self._states.get(name) is _State.WORKS for name in names)
-
-    def claim(self, names: Iterable[str], seconds: float) -> set[str]:
-        """Return which of some channels to use, as soon as no other message is the first to try one of them.
-
-        All of them are claimed at once: two messages that each held one and waited for the other would never end.
-        Every claimed channel must be released. Returns no channel if that takes longer than `seconds`.
-        """
-        wanted = set(names)
-        with self._changed:
-            if not self._changed.wait_for(lambda: not any(map(self._is_tried, wanted)), max(0.0, seconds)):
-                return set()
-            claimed = {name for name in wanted if self._states.get(name) is not _State.DOWN}
-            for name in claimed:
-                if name not in self._states:
-                    self._states[name] = _State.TRIED
-            return claimed
-
-    def release(self, name: str, *, works: bool | None) -> None:
-        """Record whether a claimed channel works; None if it was not used."""
-        with self._changed:
-            if works is None:
-                if self._is_tried(name):
-                    del self._states[name]
-            elif works:
-                self._failures[name] = 0
-                self._states[name] = _State.WORKS
-            else:
-                self._failures[name] += 1
-                worked = self._states.get(name) is _State.WORKS
-                if not worked or self._failures[name] >= MAX_FAILURES:
-                    self._states[name] = _State.DOWN
-            self._changed.notify_all()
-
-    def _is_tried(self, name: str) -> bool:
-        return self._states.get(name) is _State.TRIED
-
-
-log = logger_of(__name__)
-
-DAG, RUN, COMMAND_LINE = "ml_messages", "run", "command line"
-"""The senders."""
+COMMAND_LINE = "command line"
+"""The sender that is no DAG and no run."""
 PASS_SECONDS = 200.0
 """The time for a pass of the DAG: less than its period of five minutes."""
 CHANNEL_SECONDS = 10.0
@@ -268,13 +71,19 @@ THREADS = 4
 MAX_MESSAGES = 10_000
 IN_ORDER_ATTEMPTS = 3
 """After this many tries, later messages of the same test no longer wait for a message."""
+MAX_FAILURES = 3
+"""A channel that worked in this pass is down after this many failures in a row, any other after one."""
+LATE = timedelta(hours=1)
+"""A younger message is sent as it was decided."""
+FEWEST = 3
+"""Fewer messages of more than a day to the same recipients are sent one by one."""
 
 
 def send_pending(
     warehouse: Warehouse,
     mail: MailSettings,
     *,
-    sender: str = DAG,
+    sender: str = "ml_messages",
     seconds: float = PASS_SECONDS,
     wait: Callable[[float], None] | None = None,
     has_ended: Callable[[Run], bool | None] = lambda _: None,
@@ -286,8 +95,7 @@ def send_pending(
     """
     ends = time.monotonic() + seconds
     one_pass = _Pass(warehouse, mail, ends, f"{sender} {uuid.uuid4().hex[:12]}")
-    one_pass.adopt(has_ended)
-    one_pass.update_incidents()
+    one_pass.prepare(has_ended)
     one_pass.send_due()
     pause = HOLD_OFF.total_seconds() + 1
     if wait and one_pass.has_more_soon() and time.monotonic() + pause + CHANNEL_SECONDS < ends:
@@ -302,7 +110,54 @@ def send_if_no_sender_runs(warehouse: Warehouse, mail: MailSettings, seconds: fl
     newest = warehouse.senders.state(now).last_pass
     if newest is not None and newest > now - SILENT_AFTER:
         return None
-    return send_pending(warehouse, mail, sender=RUN, seconds=seconds)
+    return send_pending(warehouse, mail, sender="run", seconds=seconds)
+
+
+class WorkingChannels:
+    """The state of every channel in one pass."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._works: dict[str, bool | None] = {}
+        """None while a message tries the channel for the first time."""
+        self._failures: Counter[str] = Counter()
+
+    @property
+    def down(self) -> list[str]:
+        with self._changed:
+            return sorted(name for name, works in self._works.items() if works is False)
+
+    def all_work(self, names: Iterable[str]) -> bool:
+        with self._changed:
+            return all(self._works.get(name) for name in names)
+
+    def claim(self, names: Iterable[str], seconds: float) -> set[str]:
+        """Return which of some channels to use, as soon as no other message is the first to try one of them.
+
+        All of them are claimed at once: two messages that each held one and waited for the other would never end.
+        Every claimed channel must be released. Returns no channel if that takes longer than `seconds`.
+        """
+        wanted = set(names)
+        with self._changed:
+            if not self._changed.wait_for(lambda: not any(map(self._is_tried, wanted)), max(0.0, seconds)):
+                return set()
+            claimed = {name for name in wanted if self._works.get(name) is not False}
+            for name in claimed:
+                self._works.setdefault(name, None)
+            return claimed
+
+    def release(self, name: str, *, works: bool | None) -> None:
+        """Record whether a claimed channel works; None if it was not used."""
+        with self._changed:
+            if works is not None:
+                self._failures[name] = 0 if works else self._failures[name] + 1
+                self._works[name] = works or (bool(self._works.get(name)) and self._failures[name] < MAX_FAILURES)
+            elif self._is_tried(name):
+                del self._works[name]
+            self._changed.notify_all()
+
+    def _is_tried(self, name: str) -> bool:
+        return self._works.get(name, True) is None
 
 
 @dataclass(slots=True)
@@ -324,16 +179,13 @@ class _Pass:
     def left(self) -> float:
         return self.ends - time.monotonic()
 
-    def adopt(self, has_ended: Callable[[Run], bool | None]) -> None:
-        """Add the rows of messages that were written while the warehouse was down."""
+    def prepare(self, has_ended: Callable[[Run], bool | None]) -> None:
+        """Add the rows of messages that were written while the warehouse was down, and updates of incidents."""
         try:
             for problem in adopt(self.mail, self.warehouse, has_ended, lambda: self.left > MARGIN_SECONDS):
                 self._report(problem)
         except MlMetricsError as error:
             self._report(f"messages without a row may be left in their folders: {error}")
-
-    def update_incidents(self) -> None:
-        """Write the updates of incidents with several tests, and send those that this pass wrote at once."""
         try:
             for posted in post_updates(self.warehouse, self.mail, datetime.now(UTC)):
                 if self.left > PASS_SECONDS / 2:
@@ -345,8 +197,7 @@ class _Pass:
     def send_due(self) -> None:
         now, began = self.warehouse.messages.moment(), time.monotonic()
         due = self.warehouse.messages.due(now, MAX_MESSAGES)
-        taken = [one for one in due if one.lease]
-        self.revoked = sum(self.warehouse.messages.revoke(one, now) for one in taken)
+        self.revoked = sum(self.warehouse.messages.revoke(one, now) for one in due if one.lease)
         self._groups, self._late = deque(in_order(due)), for_digest(due, now)
 
         def work() -> None:
@@ -414,7 +265,6 @@ class _Pass:
     def _take_and_send(
         self, row: StoredMessage, channels: list[Channel], now: datetime, unused: set[str]
     ) -> MessageState:
-        """Send a message on some channels under a lease, and return its state."""
         taken = time.monotonic()
         self._tried.add(row.message)
         if not self.warehouse.messages.take(row, self.lease, now):
@@ -423,11 +273,12 @@ class _Pass:
             message, record = read_message(row)
         except StorageError as error:
             self._report(f"{row.subject}: {error}")
-            return self._finish(row, later(row, now))
+            pause = pause_after(row.attempts, transient=True, age=now - row.timestamp)
+            return self._finish(row, Outcome(MessageState.PENDING, row.channels, now + pause))
         results: list[DeliveryResult] = []
         if time.monotonic() - taken < LATEST_START_SECONDS:
             message = dated(addressed(message, self.mail), row, self.warehouse, now)
-            results = send_on(message, channels, record, max(MARGIN_SECONDS, min(CHANNEL_SECONDS, self.left)))
+            results = attempt(message, channels, max(MARGIN_SECONDS, min(CHANNEL_SECONDS, self.left)), record)
         for one in results:
             self.channels.release(one.channel, works=one.accepted or not one.temporary)
             unused.discard(one.channel)
@@ -436,17 +287,21 @@ class _Pass:
             bury(row, message, outcome.channels, self.mail)
         return self._finish(row, outcome)
 
-    def _leave_to_digest(self, row: StoredMessage, wanted: Collection[Channel]) -> bool:
+    def _leave_to_digest(self, row: StoredMessage, wanted: Iterable[Channel]) -> bool:
         """Let the next digest report a message that is more than a day late, if its channels work again."""
-        every, left = for_recipients(channels_of(row, self.mail)), for_recipients(wanted)
-        reached_nobody = bool(left) and left == every
-        return reached_nobody and self.channels.all_work(left) and self.warehouse.messages.hold(row, HELD_BECAUSE)
+
+        def for_people(channels: Iterable[Channel]) -> set[str]:
+            return {one.name for one in channels if not is_per_test(one)} - {"outbox"}
+
+        left = for_people(wanted)
+        reached_nobody = bool(left) and left == for_people(channels_of(row, self.mail))
+        why = "no channel for its recipients accepted it for a day"
+        return reached_nobody and self.channels.all_work(left) and self.warehouse.messages.hold(row, why)
 
     def _finish(self, row: StoredMessage, outcome: Outcome) -> MessageState:
-        done = self.warehouse.messages.finish(
+        if self.warehouse.messages.finish(
             row.message, self.lease, outcome.state, outcome.channels, outcome.next_attempt
-        )
-        if done:
+        ):
             return outcome.state
         self._report(f"{row.subject}: another sender has taken it over")
         return MessageState.PENDING
@@ -455,6 +310,114 @@ class _Pass:
         log.warning("%s", problem)
         with self._lock:
             self.problems.append(problem)
+
+
+def channels_of(stored: StoredMessage, mail: MailSettings) -> list[Channel]:
+    """The channels that a message is sent on, whether or not they have accepted it."""
+    return channels_for(mail.channels, _kind(stored), stored.held_because)
+
+
+def open_channels(stored: StoredMessage, mail: MailSettings, now: datetime) -> list[Channel]:
+    """The channels that have not accepted a message and may be tried now, as far as its row knows."""
+    return [
+        one
+        for one in channels_of(stored, mail)
+        if not has_arrived(stored.channels, one) and is_due(stored.channels.get(one.name), now)
+    ]
+
+
+def read_message(stored: StoredMessage) -> tuple[Message, SentRecord]:
+    """A gone or damaged document is composed again from its row. StorageError: its folder cannot be read now."""
+    path, _, name = stored.document.rpartition("/")
+    folder, name = (MessageFolder(path) if path else None), name.removesuffix(SUFFIX)
+    try:
+        if folder is not None:
+            message = folder.read(name).message
+        else:
+            message = from_document(json.loads(stored.content), f"the row of {stored.message}").message
+    except (FileMissingError, UnreadableInputError, ValueError, AttributeError) as error:
+        log.warning("%s: the message is composed from its row: %s", stored.subject, error)
+        notice = Notice(
+            headline=stored.subject.removeprefix(SUBJECT_PREFIX),
+            sentences=stored.reasons,
+            test=stored.test,
+            run_key=stored.run_key,
+            owner=stored.owner,
+        )
+        message = compose_notice(stored.message, _kind(stored), notice, stored.recipients)
+    try:
+        return message, SentRecord(folder, name, folder.sent(name) if folder else {})
+    except UnreadableInputError as error:
+        log.warning("%s: its earlier deliveries are unknown: %s", stored.subject, error)
+        return message, SentRecord(folder, name)
+
+
+def _kind(stored: StoredMessage) -> MessageKind:
+    try:
+        return MessageKind(stored.occasion)
+    except ValueError:  # of a newer version
+        return MessageKind.BROKEN
+
+
+def bury(stored: StoredMessage, message: Message, channels: Mapping[str, ChannelResult], mail: MailSettings) -> None:
+    """Save a message that some channels have not accepted in time in the outbox folder, and log an error."""
+    try:
+        place = f"saved as {mail.outbox.send(message, 10)}"
+    except UndeliveredError as error:
+        place = f"it could not be saved either ({error}); its text is:\n{message.text}"
+    dead = "; ".join(
+        f"{name}: {one.detail}" for name, one in sorted(channels.items()) if one.state == ChannelState.DEAD
+    )
+    log.error("%s: could not be sent for %s days: %s; %s", stored.subject, GIVEN_UP_AFTER.days, dead, place)
+
+
+def dated(message: Message, row: StoredMessage, warehouse: Warehouse, now: datetime) -> Message:
+    if now - row.timestamp < LATE or message.kind is MessageKind.RESULT:
+        return message
+    try:
+        since = _since_then(message.kind, row, warehouse)
+    except MlMetricsError as error:
+        log.warning("%s: whether its test has recovered is unknown: %s", row.subject, error)
+        since = ""
+    note = " ".join(filter(None, (f"This message is late: it is of {_minute(row.timestamp)}.", since)))
+    return replace(
+        message,
+        subject=f"{message.subject} (of {_minute(row.timestamp)})",
+        text=f"{note}\n\n{message.text}",
+        html=message.html.replace("<main>\n", f'<main>\n<p class="first">{escape(note)}</p>\n', 1),
+        warnings=(*message.warnings, Reason("late", note)),
+    )
+
+
+def _since_then(kind: MessageKind, row: StoredMessage, warehouse: Warehouse) -> str:
+    alerts = {MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE, MessageKind.RECOVERED}
+    if not row.test or kind not in alerts:
+        return ""
+    found = warehouse.incidents.find_open(row.test)
+    if kind is MessageKind.RECOVERED:
+        is_later = found is not None and found.opened_at > row.timestamp
+        return f"The test has failed again since {_minute(found.opened_at)}." if found and is_later else ""
+    if found is not None and (found.opened_by == row.message or row.run_key in found.run_keys):
+        return "The test still fails."
+    ends = [one.closed_at for one in warehouse.incidents.closed_since(row.timestamp) if one.test == row.test]
+    if not ends:
+        return ""
+    again = f", and has failed again since {_minute(found.opened_at)}" if found is not None else ""
+    return f"The test has recovered since, on {_minute(ends[-1])}{again}."
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def for_digest(rows: Iterable[StoredMessage], now: datetime) -> set[str]:
+    """Return the messages about tests that should rather be in a digest, once a channel for their recipients works."""
+    rows = [one for one in rows if one.test and not one.held_because and one.occasion not in FOR_RECIPIENTS]
+    old = [one for one in rows if now - one.timestamp >= DAY]
+    many, tests = Counter(one.recipients for one in old), {one.test for one in old}
+    # what happened to such a test later is not told before
+    late = [one for one in rows if one.test in tests and now - one.timestamp >= LATE]
+    return {one.message for one in late if many[one.recipients] >= FEWEST}
 
 
 def in_order(rows: Iterable[StoredMessage]) -> list[list[StoredMessage]]:

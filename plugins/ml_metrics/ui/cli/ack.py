@@ -89,7 +89,7 @@ def _assess(warehouse: Warehouse, test: str, *, is_regression: bool, by: str, no
 
         closed = close_as_no_regression(warehouse, test, by=by, reason=note, load_mail_settings=load_mail_settings)
         if closed is not None:
-            levels = f", and the level of {printable(', '.join(closed.levels))} accepted" if closed.levels else ""
+            levels = f", and the level of {printable(', '.join(closed))} accepted" if closed else ""
             return True, f"Closed as no regression by {printable(by)}{levels}"
     incident = warehouse.incidents.find_open(test)
     key = incident.opened_by if incident else warehouse.incidents.last_closed(test)

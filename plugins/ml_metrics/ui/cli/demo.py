@@ -28,7 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ml_metrics.alerts import MailSettings, Outbox, RunMessages
+from ml_metrics.alerts import MailSettings, Outbox, RunNotifier
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.airflow_options import airflow_home, airflow_option
 from ml_metrics.core.errors import MlMetricsError
@@ -374,14 +374,19 @@ def _tell(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse,
     mail = MailSettings(
         (outbox,), outbox, settings.dashboard_url, mails_per_hour=1000, storage_root=settings.storage_root
     )
-    decision = RunMessages(run, state, warehouse, mail).due(test)
+    decision = RunNotifier(run, state, warehouse, mail).due(test)
     if decision is None:
         return
     outbox.send(decision.message, 10)
     change = decision.incident
     if change is not None and change.kind == "report":
         warehouse.incidents.report(
-            test.name, run.key, fingerprint=change.fingerprint, reasons=change.reasons, at=ended, cause=change.cause
+            test.name,
+            run.key,
+            fingerprint=" ".join(change.reasons),
+            reasons=change.reasons,
+            at=ended,
+            cause=change.cause,
         )
     elif change is not None:
         warehouse.incidents.close(test.name, run.key, at=ended)

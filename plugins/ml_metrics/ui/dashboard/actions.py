@@ -134,7 +134,7 @@ def assess(  # noqa: PLR0917  (the fields of a form)
             closed = close_as_no_regression(
                 warehouse, test, by=visitor.name, reason=note, load_mail_settings=load_mail_settings
             )
-            return _to_page(page, test, "closed-with-levels" if closed and closed.levels else "closed")
+            return _to_page(page, test, "closed-with-levels" if closed else "closed")
         if not warehouse.incidents.assess(test, incident, is_regression=is_regression, by=visitor.name, note=note):
             raise HTTPException(status_code=404, detail="The test has no such incident.")
     return _to_page(page, test, "assessed")

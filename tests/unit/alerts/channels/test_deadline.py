@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from threading import Event
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -18,14 +19,16 @@ from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.core import deadline
-from ml_metrics.core.deadline import Deadline, within
-from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.deadline import Deadline, TookTooLongError, in_time, within
+from ml_metrics.core.errors import UndeliveredError, WarehouseError
 from ml_metrics.store import storage
 from servers.channels import MailServer, Service, drip, tcp_server
 from unit.alerts.channels.every_http_channel import HTTP_CHANNELS
 from unit.alerts.reports import REPORT
 
 MESSAGE = compose(REPORT, ["a@example.com"])
+
+
 SHORT, PAUSE, LONG = 0.1, 0.05, 3.0
 
 
@@ -182,13 +185,6 @@ def test_the_time_that_is_left_ends_at_the_deadline(monkeypatch: pytest.MonkeyPa
             _ = until.remaining
 
 
-def test_a_deadline_that_is_given_up_has_no_time_left() -> None:
-    until = Deadline(60)
-    until.pass_now()
-    with pytest.raises(TimeoutError):
-        _ = until.remaining
-
-
 def test_work_that_notices_the_end_says_itself_what_was_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "SLACK_SECONDS", LONG)
     tick = Event()
@@ -202,14 +198,6 @@ def test_work_that_notices_the_end_says_itself_what_was_slow(monkeypatch: pytest
 
     with pytest.raises(UndeliveredError, match="the login took too long"):
         within(0.01, "a service", work)
-
-
-def test_the_error_of_the_work_is_raised() -> None:
-    def work(_: Deadline) -> None:
-        raise KeyError("x")
-
-    with pytest.raises(KeyError, match="x"):
-        within(5, "a service", work)
 
 
 def test_a_deadline_that_passed_shuts_what_is_still_open() -> None:
@@ -269,3 +257,22 @@ def test_a_service_that_read_the_request_and_did_not_answer_may_have_accepted_it
     with pytest.raises(UndeliveredError) as caught:
         Webhook("http://127.0.0.1:9/hook").send(MESSAGE, 5)
     assert (caught.value.transient, caught.value.unconfirmed) == (True, False)
+
+
+def test_the_result_or_the_error_of_the_work_is_returned() -> None:
+    assert in_time(lambda: 7, 5, "the warehouse") == 7
+
+    def fail() -> NoReturn:
+        raise WarehouseError("it is down")
+
+    with pytest.raises(WarehouseError, match="it is down"):
+        in_time(fail, 5, "the warehouse")
+
+
+def test_work_that_hangs_is_left_behind() -> None:
+    hanging = Event()
+    with pytest.raises(TookTooLongError, match="the warehouse: no answer within 0 seconds"):
+        in_time(hanging.wait, 0.01, "the warehouse")
+    with pytest.raises(TookTooLongError):
+        in_time(hanging.wait, -1, "the warehouse")
+    hanging.set()

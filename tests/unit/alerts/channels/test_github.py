@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.channels.github import GitHubIssues, Issue, Repository, body_of, marker_of, markers
+from ml_metrics.alerts.channels.github import GitHubIssues, Repository, body_of, marker_of, markers
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Fact, Message, MessageKind
 from ml_metrics.core import http
@@ -127,12 +127,6 @@ def test_an_answer_of_another_shape_is_an_error_in_words(service: Service, conte
     assert caught.value.transient
 
 
-def test_a_created_issue_of_another_shape_is_an_error_in_words(service: Service) -> None:
-    service.answer = lambda request: Answer(201, "created") if request.method == "POST" else Answer(200, [])
-    with pytest.raises(UndeliveredError, match="not with an issue"):
-        send(service, MESSAGE)
-
-
 def test_an_answer_without_end_is_an_error_in_words(service: Service) -> None:
     service.answers(Answer(200, "x" * (9 << 20)))
     with pytest.raises(UndeliveredError, match="more than 8 MiB"):
@@ -216,9 +210,3 @@ def test_an_issue_is_updated_whatever_the_answers_to_it_hold(service: Service, m
     service.answer = say_much
     assert send(service, RECOVERED) == "https://github.com/owner/repo/issues/1"
     assert (github.states, len(github.issues[0]["comments"])) == ([("closed", 1)], 1)
-
-
-def test_what_an_issue_lacks_is_empty(service: Service) -> None:
-    service.answers(Answer(200, [{"title": TITLE, "number": 7, "comments": None}]))
-    repository = Repository(Client("GitHub", Deadline(20)), service.url, "owner/repo")
-    assert repository.find("ml-metrics", TITLE) == Issue(7, "", "issue 7", "", 0)

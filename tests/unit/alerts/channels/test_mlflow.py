@@ -129,19 +129,6 @@ def test_a_named_run_is_taken_if_it_began_with_the_workload_and_is_not_deleted(
     assert ("ml_metrics.verdict" in server.runs["abc123"]["tags"]) is is_taken
 
 
-@pytest.mark.parametrize(
-    ("name", "is_taken"), [("a", True), ("a-B_9" + "x" * 59, True), ("x" * 65, False), ("a/b", False), ("", False)]
-)
-def test_the_name_of_a_run_is_one_that_mlflow_gives(server: MlflowService, name: str, is_taken: bool) -> None:
-    server.add_run(name, DURING)
-    assert (Mlflow(server.service.url).send(naming(name), 5) == f"logged to run {name}") is is_taken
-
-
-def test_an_empty_answer_about_a_named_run_is_no_run(server: MlflowService) -> None:
-    server.service.answer = lambda one: Answer(200, {}) if "runs/get" in one.path else server.answer(one)
-    assert Mlflow(server.service.url).send(naming("abc123"), 5) == f"logged to run {next(iter(server.runs))}"
-
-
 def test_a_run_that_passed_is_finished_and_only_what_is_known_is_a_tag(server: MlflowService) -> None:
     passed = replace(RESULT, passed=True, verdict="pass", reasons="", link="", facts={}, verdicts={}, metrics={})
     Mlflow(server.service.url, experiment="vision").send(message(passed), 5)
@@ -155,16 +142,6 @@ def test_every_secret_of_a_login_is_named() -> None:
     assert Mlflow("x", "me", "secret").secrets == ("secret", "bWU6c2VjcmV0")
     assert Mlflow("x", password="t0ken").secrets == ("t0ken", "t0ken")
     assert Mlflow("x", "me").secrets == ()
-
-
-def test_as_many_verdicts_as_fit_and_as_much_of_each_are_tags() -> None:
-    verdicts = {f"m{number}": "x" * 4_001 for number in range(81)}
-    tags = {one["key"]: one["value"] for one in tags_of(replace(RESULT, verdicts=verdicts))}
-    found = [name for name in tags if name.startswith("ml_metrics.verdict.")]
-    assert found == [f"ml_metrics.verdict.m{number}" for number in range(80)]
-    assert {len(tags[name]) for name in found} == {4_000}
-    (metric,) = metrics_of(replace(RESULT, metrics={"x" * 300: 1.5}))
-    assert metric == {"key": "ml_metrics/" + "x" * 239, "value": 1.5, "timestamp": ENDED, "step": 0}
 
 
 def test_the_token_or_the_login_is_sent_to_the_server_of_the_connection(server: MlflowService) -> None:

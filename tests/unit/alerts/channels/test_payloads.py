@@ -206,16 +206,6 @@ def test_each_problem_is_listed_or_counted(many: tuple[list[tuple[str, int]], in
     assert len(lines) == len(listed)
 
 
-def test_a_cut_is_not_between_a_letter_and_its_accent() -> None:
-    assert cut("ae\u0301" * 10, 5) == "ae\u0301a…"
-    assert cut("\U0001f469\u200d\U0001f4bb" * 3, 7) == "\U0001f469\u200d\U0001f4bb…"
-
-
-def test_lines_that_do_not_fit_are_counted() -> None:
-    note = "… the rest is left out (95 lines): the run's page has all of it"
-    assert cut_lines("\n".join(["line"] * 102), 100) == "line\n" * 7 + note
-
-
 @pytest.mark.parametrize(("name", "most", "size"), [("webhook", 900, 150), ("teams", 1500, 250)])
 def test_warnings_leave_most_of_the_room_to_the_problems(name: str, most: int, size: int) -> None:
     many = {kind: (Reason("loss", f"{kind} {'x' * size}"),) * 50 for kind in ("problem", "warning")}

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
-from ml_metrics.alerts.causes import cause_of, specific_error
-from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.pipeline import RunState
+from ml_metrics.alerts import nodes_found
+from ml_metrics.alerts.causes import NodeOfRun, cause_of, specific_error
+from ml_metrics.alerts.report import Details
+from ml_metrics.core.model import Bounds, JobStatus, Outcome, Run, Verdict, Workload
+from ml_metrics.judge import Judgement
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.warehouse import Warehouse, nodes_of_runs, open_warehouse
+from unit.warehouse.records import MONDAY, record, run_of, workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEST = TestDefinition(name="t", image="i", command=("c",))
+
+
 MISSED = Workload(JobStatus.MISSED, "ImagePullBackOff", image="gcr.io/x:1", ended_at=datetime(2026, 1, 2, tzinfo=UTC))
+
+
 PULL = "image cannot be pulled: gcr.io/x:1"
 
 
@@ -112,3 +126,104 @@ def test_no_log_is_read_where_logs_stay_out_of_messages(tmp_path: Path) -> None:
     run = Run("t", "t", "r", "d")
     for lines in (0, 20):
         assert cause_of(TEST, run, RunState(folder), ["job_status:x"], warehouse=None, log_lines=lines) == ""
+
+
+RUNS = 80
+
+
+TESTS = ["one", "two"]
+
+
+SLOW = "node-2"
+
+
+SINCE, UNTIL = MONDAY - timedelta(days=1), MONDAY + timedelta(days=400)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Two tests on 8 nodes in turn, of which one takes 4 % longer. The level of the first test changes."""
+    folder: Path = tmp_path_factory.mktemp("nodes")
+    opened = open_warehouse(f"sqlite:///{folder}/warehouse.db")
+    random, records = Random(3), []
+    for day in range(RUNS):
+        for test in TESTS:
+            node = f"node-{random.randrange(8)}"
+            level = 100.0 if day < 40 or test == "two" else 130.0
+            value = level * random.gauss(1, 0.005) * (1.04 if node == SLOW else 1)
+            metadata = {} if day % 10 == 9 else {"node": node}
+            records.append(record(day, {"step_time_p50": value, "step_time_copy": value}, test=test, metadata=metadata))
+    opened.load_all(records)
+    return opened
+
+
+def test_the_slow_node(warehouse: Warehouse) -> None:
+    found = nodes_found(warehouse, TESTS, SINCE, UNTIL)
+    assert [one.name for one in found.effects if one.slow] == [SLOW]
+    worst = found.effects[0]
+    assert worst.tests == ("one", "two")
+    assert worst.low < 4 < worst.high
+    assert (found.runs, found.unknown, found.cut) == (2 * RUNS - 16, 16, False)
+
+
+@pytest.mark.parametrize(
+    ("node", "value", "explained"),
+    [(SLOW, 103.0, True), (SLOW, 110.0, False), (SLOW, 101.0, False), ("node-3", 103.0, False), (None, 103.0, False)],
+    ids=["its node", "more than its node", "within bounds", "another node", "no node"],
+)
+def test_a_run_explained_by_its_node(warehouse: Warehouse, node: str | None, value: float, explained: bool) -> None:
+    verdict = Verdict(
+        metric="step_time_p50", outcome=Outcome.FAIL, value=value, bounds=Bounds(upper=102.0), rule="less than 102"
+    )
+    sentence = NodeOfRun(run_of(81, "two"), workload(81, node=node), warehouse).sentence(verdict)
+    assert ("node, not change" in sentence) is explained
+    assert (SLOW in sentence) is explained
+
+
+def test_every_metric_has_the_sentence_and_all_of_them_the_cause(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Of two metrics that the node explains, both do; with a third that it does not explain, there is no cause."""
+    verdicts = [verdict_of("step_time_p50", 103.0), verdict_of("step_time_copy", 103.0), verdict_of("loss", 103.0)]
+    run, test = run_of(81, "two"), TestDefinition.model_validate({"name": "two", "image": "i", "command": ["c"]})
+    node = NodeOfRun(run, workload(81, node=SLOW), warehouse)
+    assert [SLOW in node.sentence(one) for one in verdicts] == [True, True, False]
+    state = RunState(RunFolder.of(run, str(tmp_path / "runs")))
+    state.folder.write_workload(workload(81, node=SLOW))
+    state.folder.write("verdicts", Judgement(tuple(verdicts), (), passed=False).document())
+    names = [f"out_of_bounds:{one.metric}" for one in verdicts]
+    for broken, cause in ((names[:2], f"slow node, not change: {SLOW}"), (names, ""), ([*names[:2], "task:x"], "")):
+        assert cause_of(test, run, state, broken, warehouse=warehouse, log_lines=0, node=node) == cause
+    details = Details(run, state, {one.metric: one for one in verdicts}, warehouse, None, 0, node)
+    for name in names:
+        details.problem(name, "")
+    assert [SLOW in text for text in details.level_changes if "node" in text] == [True, True]
+
+
+def verdict_of(metric: str, value: float) -> Verdict:
+    return Verdict(metric=metric, outcome=Outcome.FAIL, value=value, bounds=Bounds(upper=102.0), rule="")
+
+
+def test_names_of_nodes_that_a_workload_claims(tmp_path: Path) -> None:
+    """A list without the first host's node was not recorded by the cluster."""
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
+        claims = [{"node": f"node-{day % 2}", "nodes": "other-a,other-b"} for day in range(20)]
+        opened.load_all(
+            [record(day, {"step_time_p50": 100.0}, test="one", metadata=one) for day, one in enumerate(claims)]
+        )
+        found = nodes_found(opened, ["one"], SINCE, UNTIL)
+    assert {one.name for one in found.effects} == {"node-0", "node-1"}
+
+
+def test_what_a_run_records_about_its_nodes_and_hosts(tmp_path: Path) -> None:
+    """The metadata of a run has the nodes of all hosts, and the host that held the others up."""
+    test, run = TestDefinition.model_validate({"name": "one", "image": "i", "command": ["c"]}), run_of(1, "one")
+    folder = RunFolder.of(run, str(tmp_path / "runs"))
+    folder.write("run", {name: getattr(run, name) for name in Run.__dataclass_fields__})
+    folder.write_workload(workload(1, node="n-0", nodes="n-0,n-1"))
+    hosts = {"summary": "2 hosts", "slow_host": None, "late_host": "b"}
+    folder.write("goodput", {"host_step_times": hosts, "metrics": []})
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
+        steps.load(test, run, RunState(folder), opened)
+        found = opened.runs.metadata(run.key)
+        nodes = nodes_of_runs(opened.database, ["one"], SINCE, UNTIL, 10)
+    assert (found["node"], found["nodes"], found["straggler"]) == ("n-0", "n-0,n-1", "b")
+    assert nodes == {run.key: ("n-0", "n-1")}

@@ -5,21 +5,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
 from ml_metrics.airflow import warehouse
-from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.compose import compose
+from ml_metrics.alerts.message import MessageKind, Report
+from ml_metrics.alerts.metric import streak_of
 from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import MAX_DETAILED_METRICS, MAX_PROBLEMS, report_of, warnings_of
 from ml_metrics.config.loading import load_file
+from ml_metrics.core.model import JobStatus
 from ml_metrics.pipeline import RunState
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.warehouse import Incident
 from ml_metrics.warehouse.database import Database
-from simulated_runs import TEST, SimulatedRun, good, run_of, simulate, with_test
+from simulated_runs import START, TEST, SimulatedRun, failed, good, run_of, simulate, with_test
 
 MANY = {f"metric-{number}": 1.0 for number in range(300)}
+
+
 CONFIG = {
     "metric_success_conditions": {"default": {"comparison": "greater", "success_threshold": {"fixed_value": 2.0}}}
 }
+
+
 DAY = with_test(SimulatedRun("all of them bad", MANY), regression_test_config=CONFIG)
 
 
@@ -70,10 +81,6 @@ def warnings_about(test: TestDefinition) -> list[str]:
     return list(warnings_of(test, RunState(folder)))
 
 
-def test_a_normal_run_has_no_warnings() -> None:
-    assert warnings_about(TEST) == []
-
-
 def test_a_subset_with_a_metric_without_condition_is_a_warning() -> None:
     own = TEST.regression_test_config.model_dump(exclude_unset=True)
     config = {**own, "metric_subset_to_alert": ["step_time_final"]}
@@ -122,15 +129,157 @@ def test_a_run_that_failed_by_its_node(node: str, explained: bool) -> None:
     assert all(sentence.startswith("seconds: node, not change: runs on node node-3 take ") for sentence in found)
 
 
-def test_a_host_that_holds_the_others_up() -> None:
-    """Two hosts recorded their steps, and one was slower: an alert about any problem names it."""
-    folder = simulate(1, DAY)
-    hosts = {"summary": "2 hosts, 9 steps: b is the slowest", "slow_host": "b"}
-    folder.write("goodput", {"host_step_times": hosts, "metrics": []})
-    state = RunState(folder)
-    with warehouse() as opened:
-        sentences = problems_of(state).urgent
-        report = report_of(
-            DAY.test, run_of(1), state, MessageKind.BROKEN, sentences, warehouse=opened, dashboard_url="http://x"
+BAD = good("bad", accuracy_final=0.5, loss_final=0.3)
+
+
+def recovery(*days: SimulatedRun, reported: tuple[str, ...], by: str | None = None) -> Report:
+    """Return the report about the last of some runs, the second of which opened an incident."""
+    folders = [simulate(number, day) for number, day in enumerate(days, start=1)]
+    keys = (run_of(2).key,)
+    incident = Incident("t", "key", START, "", reported, keys, reported, acknowledged_by=by, note="a bad disk")
+    with warehouse() as open_warehouse:
+        return report_of(
+            TEST,
+            run_of(len(days)),
+            RunState(folders[-1]),
+            MessageKind.RECOVERED,
+            {},
+            warehouse=open_warehouse,
+            dashboard_url="https://x.example/ml-metrics",
+            incident=incident,
         )
-    assert "One host holds the others up: 2 hosts, 9 steps: b is the slowest" in report.suspects
+
+
+def test_a_recovery_says_what_was_broken_for_how_long_and_the_values_now() -> None:
+    report = recovery(good(), BAD, BAD, good(), reported=("out_of_bounds:accuracy_final", "out_of_bounds:memory_final"))
+    assert report.headline == "accuracy_final 0.9739, must be above 0.96 (+1 more)"
+    assert [fact.name for fact in report.values] == ["memory_final"]
+    (sentence,) = report.sentences
+    assert sentence.startswith(
+        "It was broken for 2 days, in 2 runs, since 2026-01-03 03:05 UTC: accuracy_final out of "
+    )
+    assert [button.value for button in report.buttons] == ["Open the run", "Every run"]
+    message = compose(report, [])
+    assert message.subject == f"[ML Metrics] {TEST.name} recovered: {report.headline}"
+    assert "It was broken for 2 days" in message.reasons[0].sentence
+
+
+def test_a_job_that_succeeds_again() -> None:
+    report = recovery(good(), failed(JobStatus.FAILURE, "ExitCode:3"), good(), reported=("job_status:",))
+    assert report.headline == "the job succeeds again"
+    assert report.sentences == ("It was broken for 24 h, in 1 run, since 2026-01-03 03:05 UTC: the job failed.",)
+
+
+def test_the_acknowledgement_and_a_metric_that_came_back_without_bounds() -> None:
+    report = recovery(good(), good(), reported=("missing:throughput_final",), by="ada")
+    assert report.headline == "throughput_final 1,000 again"
+    assert report.sentences[1] == "Acknowledged by ada: a bad disk."
+
+
+@given(st.lists(st.booleans(), max_size=30))
+def test_every_run_of_a_streak_failed_and_the_one_before_passed(broken: list[bool]) -> None:
+    runs = [(str(number), each) for number, each in enumerate(broken)]
+    streak = streak_of("this", runs)
+    tail = broken[len(broken) - (streak.length - 1) :] if streak.length > 1 else []
+    assert all(tail)
+    assert streak.last_passed == ("" if streak.length > len(broken) else str(len(broken) - streak.length))
+
+
+def report(number: int, day: SimulatedRun, folder: RunFolder) -> Report:
+    with warehouse() as open_warehouse:
+        sentences = problems_of(RunState(folder)).urgent
+        return report_of(
+            day.test,
+            run_of(number),
+            RunState(folder),
+            MessageKind.BROKEN,
+            sentences,
+            warehouse=open_warehouse,
+            dashboard_url="http://x",
+        )
+
+
+def suspects(*days: SimulatedRun) -> tuple[str, ...]:
+    """What the last of some runs suspects: where to look first, and the other suspects."""
+    folders = [simulate(number, day) for number, day in enumerate(days, start=1)]
+    return looks(report(len(days), days[-1], folders[-1]))
+
+
+def looks(report: Report) -> tuple[str, ...]:
+    return tuple(filter(None, (report.first, *report.suspects)))
+
+
+BAD_SUSPECTS = good("bad", accuracy_final=0.5)
+
+
+OTHER_IMAGE = replace(BAD_SUSPECTS, image="gcr.io/my-project/mnist@sha256:bbbb")
+
+
+def test_the_changed_image_of_the_first_failed_run_is_named() -> None:
+    (sentence,) = suspects(good(), good(), OTHER_IMAGE, OTHER_IMAGE)
+    assert sentence.startswith(
+        f"Look at run {run_of(3).key[:8]} of 2026-01-04 03:05, the first of 2 bad ones in a row; "
+    )
+    assert f"between it and the last good one, run {run_of(2).key[:8]} of 2026-01-03 03:05, this changed: " in sentence
+    assert sentence.endswith("image digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb.")
+
+
+def test_changed_keys_of_the_test_file_are_named_without_secrets() -> None:
+    before = with_test(good(), env={"TOKEN": "hunter1"}, timeout="1h")
+    after = with_test(BAD_SUSPECTS, env={"TOKEN": "hunter2"}, timeout="2h")
+    (sentence,) = suspects(before, after)
+    assert "test file env (values not shown)" in sentence
+    assert "test file timeout: 3600.0 → 7200.0" in sentence
+    assert "hunter" not in sentence
+
+
+def test_changed_parameters_are_named() -> None:
+    for number, (day, epochs) in enumerate(((good(), 10), (BAD_SUSPECTS, 1)), start=1):
+        folder = simulate(number, day)
+        folder.write("run", {**(folder.read("run") or {}), "params": {"train_epochs": epochs}})
+    (sentence,) = looks(report(2, BAD_SUSPECTS, folder))
+    assert sentence.endswith("this changed: parameter train_epochs: 10 → 1.")
+
+
+def test_problems_that_started_at_different_times_are_told_apart() -> None:
+    worse = good("worse", accuracy_final=0.5, throughput_final=float("nan"))
+    first, other = suspects(good(), BAD_SUSPECTS, worse)
+    assert first.startswith("This run is the first bad one; ")
+    assert other.startswith("accuracy_final: failed in 2 runs in a row, first in run ")
+
+
+def test_a_failed_job_is_compared_with_the_last_successful_one() -> None:
+    crash = failed(JobStatus.FAILURE, "OOMKilled")
+    (sentence,) = suspects(good(), crash, replace(crash, image="other@sha256:cccc"))
+    assert sentence.startswith("Set a memory limit")
+    assert "Look at run " in sentence
+    assert ", the first of 2 bad ones in a row; " in sentence
+    assert "nothing that is recorded changed" in sentence
+
+
+def test_a_removed_or_damaged_folder_is_ignored() -> None:
+    first = simulate(1, good())
+    Path(first.document_path("workload")).write_text("{ torn")
+    (sentence,) = suspects_after(BAD_SUSPECTS)
+    assert "nothing that is recorded changed" in sentence
+    Path(first.document_path("run")).unlink()
+    (sentence,) = suspects_after(BAD_SUSPECTS)
+    assert "the last good one, run" in sentence
+
+
+def suspects_after(day: SimulatedRun) -> tuple[str, ...]:
+    return looks(report(2, day, simulate(2, day)))
+
+
+def test_a_level_that_changed_within_bounds_is_named() -> None:
+    days = [good(accuracy_final=0.99 + day / 10_000) for day in range(8)]
+    slipped = [good(accuracy_final=0.965 + day / 10_000) for day in range(6)]
+    sentence = suspects(*days, *slipped, good("bad", accuracy_final=0.9))
+    assert sentence[0].startswith("This run is the first bad one")
+    assert sentence[1].startswith("accuracy_final: the level fell from 0.99035 to 0.9653 (-2.53 %)")
+
+    slow = [good(throughput_final=800 - day) for day in range(6)]
+    broken = good("bad", throughput_final=float("nan"))
+    _, drift = suspects(*[good(throughput_final=1000 + day) for day in range(8)], *slow, broken)
+    assert drift.startswith("throughput_final: the level fell from 1003.5 to 797.296 (-20.5 %)")
+    assert f"first in run {run_of(9).key} of 2026-01-10 03:05" in drift

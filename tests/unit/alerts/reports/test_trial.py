@@ -39,15 +39,6 @@ def test_a_value_that_may_be_secret_is_not_stated(tmp_path: Path) -> None:
     assert changes(tmp_path, "api_token", api_token="hunter2") == [("api_token", "another value")]
 
 
-def test_a_long_value_is_cut(tmp_path: Path) -> None:
-    ((_, text),) = changes(tmp_path, "x", x="z" * 10_000)
-    assert len(text) < 300
-
-
-def test_a_trial_without_a_change_states_that(tmp_path: Path) -> None:
-    assert changes(tmp_path, "trial") == [("trial", "nothing was changed: the run was marked as a trial")]
-
-
 @pytest.mark.parametrize(
     ("value", "was", "text"),
     [

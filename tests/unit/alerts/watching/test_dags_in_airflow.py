@@ -132,17 +132,6 @@ def test_the_next_run_of_a_schedule_with_data_intervals_starts_after_its_interva
     assert observed.subjects == ["nightly did not run as scheduled"]
 
 
-def test_a_run_that_airflow_has_created_is_reported_by_its_deadline(observed: Observed) -> None:
-    observed.write("nightly")
-    observed.passes()
-    observed.next_run = observed.now + 30 * DAY
-    observed.passes(3 * DAY)
-    assert observed.messages == []
-    observed.next_run = observed.now - DAY
-    observed.passes()
-    assert observed.subjects == ["nightly did not run as scheduled"]
-
-
 def test_without_deadlines_a_run_that_never_ends_is_reported_all_the_same(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,31 +145,12 @@ def test_without_deadlines_a_run_that_never_ends_is_reported_all_the_same(
     assert observed.subjects == ["nightly did not run as scheduled"]
 
 
-def test_an_installed_wheel_brings_the_deadlines_back(observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
-    observed.write("nightly")
-    observed.passes()
-    observed.next_run = observed.now + 30 * DAY
-    observed.passes(3 * DAY)
-    assert observed.messages == [], "the package is installed here, under the name of pyproject.toml"
-
-
 @pytest.mark.parametrize("schedule", [None, "@once", "@continuous", "0 0 30 2 *", "@yearly"])
 def test_a_schedule_without_a_time_misses_none(observed: Observed, schedule: str | None) -> None:
     observed.write("nightly", schedule=schedule)
     observed.passes()
     observed.passes(100 * DAY)
     assert observed.messages == []
-
-
-def test_a_new_schedule_is_expected_from_now_on(observed: Observed) -> None:
-    observed.write("nightly", schedule=None)
-    observed.passes()
-    observed.write("nightly")
-    observed.passes(20 * DAY)
-    assert observed.messages == []
-    observed.passes(2 * DAY)
-    assert observed.subjects == ["nightly did not run as scheduled"]
 
 
 def test_a_test_that_records_nothing_is_judged_by_airflow_alone(observed: Observed) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from ml_metrics.airflow.callbacks import watch_all
+from ml_metrics.alerts import note_import_error, watching
+from ml_metrics.alerts.watching import last_commit, last_good_commit
+from ml_metrics.core.settings import Settings
 from ml_metrics.warehouse.known_tests import KnownTests
 from unit.alerts.watching.observed import Observed
-from unit.alerts.watching.test_last_good import git
 
 BROKEN = "name: nightly\nimage: i\nschedule: 0 3 * * *\ncommand: [c]\ntimout: 1h\n"
 
@@ -84,16 +89,6 @@ def test_a_test_that_vanished_is_forgotten_once_that_is_acknowledged(observed: O
     assert observed.warehouse.incidents.all_open() == {}
 
 
-def test_a_test_that_vanished_and_returns_is_in_order_again(observed: Observed) -> None:
-    path = observed.write("nightly")
-    observed.passes()
-    path.unlink()
-    observed.passes()
-    observed.write("nightly", "moved/elsewhere.yaml")
-    observed.passes()
-    assert observed.subjects == ["nightly works again (was: no file defines it)"]
-
-
 @pytest.mark.parametrize("file", ["nightly.yaml", "another.yaml"])
 def test_a_new_name_is_recognised_by_the_file_or_the_definition(observed: Observed, file: str) -> None:
     path = observed.write("nightly", command=["train"])
@@ -109,16 +104,6 @@ def test_a_new_name_is_recognised_by_the_file_or_the_definition(observed: Observ
     assert "`compare_to: nightly`" in text
     observed.passes()
     assert observed.messages == []
-
-
-def test_a_test_that_moves_to_another_file_is_no_news(observed: Observed) -> None:
-    path = observed.write("nightly")
-    observed.passes()
-    path.unlink()
-    observed.write("nightly", "folder/new.yaml")
-    observed.passes()
-    assert observed.messages == []
-    assert observed.warehouse.known_tests.read().tests["nightly"].file.endswith("folder/new.yaml")
 
 
 def test_a_broken_file_that_many_tests_include_is_one_message_to_each_owner(observed: Observed) -> None:
@@ -158,13 +143,6 @@ def test_a_new_file_that_never_read_goes_to_whom_it_names(observed: Observed) ->
     observed.passes()
     assert observed.subjects == ["new works again (was: its file cannot be read)"]
     assert observed.warehouse.known_tests.read().tests == {}
-
-
-def test_a_new_file_that_names_nobody_goes_to_the_default_recipients(observed: Observed) -> None:
-    observed.passes()
-    (observed.root / "new.yaml").write_bytes(b"\x00\xff")
-    observed.passes()
-    assert observed.messages[0].recipients == ("duty@example.com",)
 
 
 def test_the_name_of_another_test(observed: Observed) -> None:
@@ -238,3 +216,131 @@ def test_two_passes_at_once_make_the_same_message(observed: Observed, monkeypatc
         observed.passes()
     assert [message.key for message in observed.messages] == first
     assert observed.warehouse.known_tests.read() == replaced
+
+
+GOOD, BAD = "name: nightly\nimage: i\ncommand: [c]\n", "name: nightly\nimage: i\ncomand: [c]\n"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=A New User", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "checkout" / "metric_configs"
+    root.mkdir(parents=True)
+    git(root.parent, "init", "-q")
+    return root
+
+
+def commit(file: Path, content: str | None, subject: str) -> str:
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
+    git(file.parent, "add", "-A")
+    git(file.parent, "commit", "-q", "-m", subject)
+    return git(file.parent, "rev-parse", "HEAD")
+
+
+def test_the_last_commit_in_which_the_file_could_be_read(root: Path) -> None:
+    file = root / "nightly.yaml"
+    good = commit(file, GOOD, "Add the nightly test")
+    commit(file, BAD, "Tidy up")
+    commit(file, f"{BAD}# more\n", "More")
+    commit(root / "other.yaml", GOOD, "Another file")
+    found = last_good_commit(file, file, root)
+    assert found.startswith(f"{good[:12]} (Add the nightly test, A New User, 2")
+
+
+def test_a_broken_file_that_others_include(root: Path) -> None:
+    defaults, file = root / "_defaults.yaml", root / "nightly.yaml"
+    good = commit(defaults, "owner: vision\n", "Defaults")
+    commit(file, GOOD, "The test")
+    commit(defaults, "owner: [", "Oops")
+    assert last_good_commit(defaults, file, root).startswith(good[:12])
+
+
+def test_a_change_that_is_not_committed(root: Path) -> None:
+    file = root / "nightly.yaml"
+    good = commit(file, GOOD, "Add")
+    file.write_text(BAD)
+    assert last_good_commit(file, file, root).startswith(good[:12])
+
+
+def test_a_deleted_file_was_last_in_the_commit_before(root: Path) -> None:
+    file = root / "folder" / "nightly.yaml"
+    file.parent.mkdir()
+    good = commit(file, GOOD, "Add")
+    file.unlink()
+    file.parent.rmdir()
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "Remove")
+    assert last_commit(file).startswith(good[:12])
+
+
+def test_without_a_checkout_or_without_git_there_is_none(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "nightly.yaml"
+    file.write_text(BAD)
+    assert last_good_commit(file, file, tmp_path) == ""
+    commit(root / "nightly.yaml", GOOD, "Add")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert last_commit(root / "nightly.yaml") == ""
+
+
+def test_no_program_that_the_checkout_configures_is_started(root: Path, tmp_path: Path) -> None:
+    evidence, program = tmp_path / "evidence", tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {evidence}\ncat\n")
+    program.chmod(0o755)
+    file = root / "nightly.yaml"
+    commit(file, GOOD, "Add")
+    (root / ".gitattributes").write_text("*.yaml diff=evil filter=evil\n")
+    for key in ("core.fsmonitor", "core.pager", "diff.evil.textconv", "filter.evil.smudge", "gpg.program"):
+        git(root, "config", key, str(program))
+    git(root, "config", "log.showSignature", "true")
+    git(root, "config", "alias.rev-list", f"!{program}")
+    assert last_good_commit(file, file, root)
+    assert not evidence.exists()
+
+
+def test_texts_of_authors_are_data(root: Path) -> None:
+    file = root / "-rf --output=x.yaml"
+    commit(file, GOOD, "\x1b[31mred \x1f and a separator" + "x" * 500)
+    found = last_good_commit(file, file, root)
+    assert found.isprintable()
+    assert len(found) < 150
+
+
+def test_a_slow_git_is_given_up(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(root / "nightly.yaml", GOOD, "Add")
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(watching, "TIME_LIMIT_SECONDS", 0.2)
+    assert last_commit(root / "nightly.yaml") == ""
+
+
+def test_a_broken_file_is_a_mail_and_its_end_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(tmp_path))
+    file = tmp_path / "nightly.yaml"
+    good = "name: nightly\nimage: i\ncommand: [c]\nowner: vision\nemails: [v@example.com]\n"
+    file.write_text(good)
+    assert str(watch_all(None, "")).startswith("1 tests, 0 with problems, 0 messages, the first time")
+    file.write_text(f"{good}timout: 1h\n")
+    assert watch_all(None, "").messages == 1
+    assert watch_all(None, "").messages == 0
+    file.write_text(good)
+    note_import_error(str(tmp_path / "gone.py"), "ml_metrics")
+    assert watch_all(None, "").messages == 1
+    mails = sorted(path.read_text() for path in Path(Settings.load().outbox).glob("*.eml"))
+    assert len(mails) == 2
+    assert "nightly does not run: its file cannot be read" in mails[0] + mails[1]
+    assert "nightly works again" in mails[0] + mails[1]
+    assert all("To: v@example.com" in mail for mail in mails)

@@ -61,12 +61,6 @@ def test_an_error_of_another_module_is_mended_without_a_change_of_the_file(
     assert lasting(timedelta(minutes=21)) == []
 
 
-def test_a_file_that_was_deleted_has_no_error(file: Path) -> None:
-    note_import_error(str(file), trace(file))
-    file.unlink()
-    assert lasting() == []
-
-
 def test_the_same_error_is_written_once_in_five_minutes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     monkeypatch.setattr(storage.Folder, "write", lambda _, name, __: written.append(name))

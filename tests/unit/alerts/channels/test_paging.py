@@ -6,16 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from ml_metrics.alerts.channels.paging import PagerDuty
+from ml_metrics.alerts.channels.paging import Opsgenie, PagerDuty
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
-from ml_metrics.core.errors import UndeliveredError
 from servers.channels import Answer, Service
 from unit.alerts.reports import REPORT
 
 MESSAGE = compose(REPORT, ["a@example.com"])
+
+
 KEY = "0123456789abcdef0123456789abcdef"
+
+
 TAKEN = Answer(202, {"status": "success", "message": "Event processed", "dedup_key": "x"})
+
+
 PAGES = {MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE, MessageKind.MASS}
 
 
@@ -34,12 +39,6 @@ def test_an_incident_is_opened_and_resolved_under_one_key(service: Service) -> N
     assert opened["routing_key"] == KEY
     assert opened["payload"]["summary"] == MESSAGE.subject
     assert opened["payload"]["source"] == MESSAGE.test
-
-
-def test_without_an_incident_the_test_is_the_key(service: Service) -> None:
-    service.answers(TAKEN)
-    PagerDuty(KEY, host=service.url).send(MESSAGE, 5)
-    assert service.requests[0].body["dedup_key"] == f"ml-metrics-{MESSAGE.test}"
 
 
 @pytest.mark.parametrize("kind", sorted(set(MessageKind) - PAGES - {MessageKind.RECOVERED}))
@@ -63,10 +62,35 @@ def test_the_severity_follows_from_the_kind(service: Service, kind: MessageKind,
     assert service.requests[0].body["payload"]["severity"] == severity
 
 
-def test_an_invalid_key_is_a_permanent_error_in_the_words_of_the_service(service: Service) -> None:
-    errors = ["Length of 'routing_key' is incorrect (should be 32 characters)"]
-    answer = {"status": "invalid event", "message": "Event object is invalid", "errors": errors}
-    service.answers(Answer(400, answer))
-    with pytest.raises(UndeliveredError, match="Event object is invalid: Length of 'routing_key'") as caught:
-        PagerDuty("short", host=service.url).send(MESSAGE, 5)
-    assert not caught.value.transient
+TAKEN_OPSGENIE = Answer(202, {"result": "Request will be processed", "took": 0.302, "requestId": "43a29c5c-3dbf"})
+
+
+def test_an_alert_is_created_noted_and_closed_under_one_alias(service: Service) -> None:
+    service.answers(TAKEN_OPSGENIE)
+    channel = Opsgenie("the-key", host=service.url)
+    channel.send(replace(MESSAGE, incident="run-1"), 5)
+    channel.send(replace(MESSAGE, key="2", kind=MessageKind.WORSE, incident="run-1"), 5)
+    where = channel.send(replace(MESSAGE, key="3", kind=MessageKind.RECOVERED, incident="run-1"), 5)
+    assert where == "accepted by Opsgenie as ml-metrics-run-1"
+    assert [request.path for request in service.requests] == [
+        "/v2/alerts",
+        "/v2/alerts",
+        "/v2/alerts/ml-metrics-run-1/notes?identifierType=alias",
+        "/v2/alerts/ml-metrics-run-1/close?identifierType=alias",
+    ]
+    assert {request.headers["Authorization"] for request in service.requests} == {"GenieKey the-key"}
+    created = service.requests[0].body
+    assert (created["alias"], created["message"]) == ("ml-metrics-run-1", MESSAGE.subject)
+    assert (created["entity"], created["priority"]) == (MESSAGE.test, "P2")
+    assert MESSAGE.reasons[0].sentence in service.requests[2].body["note"]
+
+
+@pytest.mark.parametrize("name", ["../../v2/heartbeats", "a/b?c=d#e", "\N{FIRE}" * 300, "x" * 5000, "\r\nHost: x"])
+def test_the_name_of_a_test_does_not_change_the_address(service: Service, name: str) -> None:
+    service.answers(TAKEN_OPSGENIE)
+    Opsgenie("key", host=service.url).send(replace(MESSAGE, test=name, kind=MessageKind.RECOVERED), 5)
+    (request,) = service.requests
+    _, version, alerts, alias, action = request.path.split("/")
+    assert (version, alerts, action) == ("v2", "alerts", "close?identifierType=alias")
+    assert alias.startswith("ml-metrics-")
+    assert len(alias) <= 512
