@@ -49,23 +49,21 @@ def notice_of(key: str, result: Mapping[str, Any], test: str, dashboard_url: str
     document = dict(result.get("document") or {})
     metrics = document.get("metrics") or {}
     measured = [Fact(name, f"{one['verdict']}: {one['reason']}") for name, one in metrics.items()]
+    found = []
+    if document.get("good"):
+        found = [Fact(name, str(document[name])) for name in ("good", "bad")]
+        if between := document.get("between"):
+            found.append(Fact("between", f"{', '.join(between)} (could not be measured)"))
+        if (certainty := document.get("certainty")) is not None:
+            found.append(Fact("certainty", f"{certainty:.1%}"))
     page = f"{dashboard_url}/experiment?{urlencode({'key': key})}"
     return Notice(
         headline=f"{result['title']}: {result['answer']}",
         sentences=(str(result["answer"]), *map(str, result.get("notes") or ())),
-        items=(*measured, *_of_search(document)),
+        items=(*measured, *found),
         buttons=(
             Fact("answer", "Open the answer", page),
             Fact("test", "Open the test", page_of_test(dashboard_url, test)),
         ),
         is_good=not result.get("failed"),
     )
-
-
-def _of_search(document: Mapping[str, Any]) -> list[Fact]:
-    names = ("good", "bad") if document.get("good") else ()
-    facts = [Fact(name, str(document[name])) for name in names]
-    between = document.get("between") or ()
-    facts += [Fact("between", f"{', '.join(between)} (could not be measured)")] if between else []
-    certainty = document.get("certainty")
-    return [*facts, Fact("certainty", f"{certainty:.1%}")] if names and certainty is not None else facts

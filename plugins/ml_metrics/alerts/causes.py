@@ -322,7 +322,19 @@ def suspects(
     names: dict[Streak, list[str]] = {}
     for name, streak in streaks:
         names.setdefault(streak, []).append(name)
-    return tuple(_sentence(streak, ", ".join(each), run, folder, history) for streak, each in names.items())
+    found = []
+    for streak, each in names.items():  # problems with the same streak share a sentence
+        start = f"{', '.join(each)}: this run is the first that failed"
+        if streak.first_failed != run.key:
+            first = _named(streak.first_failed, history)
+            start = f"{', '.join(each)}: failed in {streak.length} runs in a row, first in {first}"
+        if not streak.last_passed:
+            found.append(f"{start}; no earlier run passed")
+            continue
+        changed = "; ".join(_changes(streak, folder, history))
+        between = f"Changed in between: {changed}" if changed else "No recorded change in between"
+        found.append(f"{start}; the last that passed was {_named(streak.last_passed, history)}. {between}")
+    return tuple(found)
 
 
 def level_change(
@@ -387,17 +399,6 @@ def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory
     nothing = "nothing that is recorded changed: neither image nor parameters nor test file"
     between = f"between it and the last good one, {_named(streak.last_passed, history)}"
     return f"{look}; {between}, {f'this changed: {changed}' if changed else nothing}."
-
-
-def _sentence(streak: Streak, names: str, run: Run, folder: RunFolder, history: TestHistory) -> str:
-    start = f"{names}: this run is the first that failed"
-    if streak.first_failed != run.key:
-        start = f"{names}: failed in {streak.length} runs in a row, first in {_named(streak.first_failed, history)}"
-    if not streak.last_passed:
-        return f"{start}; no earlier run passed"
-    changed = "; ".join(_changes(streak, folder, history))
-    between = f"Changed in between: {changed}" if changed else "No recorded change in between"
-    return f"{start}; the last that passed was {_named(streak.last_passed, history)}. {between}"
 
 
 def _named(key: str, history: TestHistory) -> str:

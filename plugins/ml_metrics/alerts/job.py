@@ -28,11 +28,21 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import JobRow, RunSummary
 
 
-OUT_OF_MEMORY = "OOMKilled"
-EXIT_CODE = "ExitCode:"
+OUT_OF_MEMORY, UNSCHEDULABLE, EXIT_CODE = "OOMKilled", "Unschedulable", "ExitCode:"
 TIMEOUTS = frozenset({"DeadlineExceeded", "ExecutionTimeout"})
 IMAGES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
-MAX_DETAIL_LENGTH = 200
+MAX_DETAIL_LENGTH, MAX_LINE_LENGTH, MAX_ERROR_LENGTH = 200, 300, 100
+SHOWN_LINES = 20
+MOST_COUNTED = 25
+"""From so many on, broken metrics are not counted exactly."""
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Names in rows are untrusted: a name like `..` would lead out of the storage root."""
+ADVICE: dict[str, str] = {
+    UNSCHEDULABLE: "Check that the cluster has free nodes that fit the requests, and that the quota allows them.",
+    "quota": "Ask for more quota, or wait until other workloads have ended.",
+    JobStatus.TIMEOUT: "See at the end of the log whether the program still made progress; if so, raise timeout.",
+    JobStatus.MISSED: "The workload never ran, so this is not about the program: see what the cluster states.",
+}
 
 
 def job_words(workload: Workload, error: str) -> tuple[str, str]:
@@ -47,7 +57,9 @@ def job_words(workload: Workload, error: str) -> tuple[str, str]:
         last = f": {error}" if error else ""
         return f"stopped{time} by its timeout{last}", f"The job was stopped{time}, by its timeout{last}"
     if workload.status is JobStatus.MISSED:
-        known = _missed(reason)
+        known = {UNSCHEDULABLE: "no node fits"}.get(
+            reason, "the image cannot be pulled" if reason in IMAGES else reason
+        )
         short = f"never started: {known}" if known else "never started"
         return short, f"The job {short}{f': {detail}' if detail and detail != known else ''}"
     if reason.startswith(EXIT_CODE):
@@ -68,30 +80,16 @@ def memory_of(workload: Workload) -> str:
     """Return limit and peak: `limit 2Gi, highest measured 1.99Gi`."""
     limit = f"limit {workload.memory_limit}" if workload.memory_limit else "no limit, the node had none left"
     peak = workload.peak_memory_bytes
-    return f"{limit}, highest measured {_bytes(peak)}" if peak else limit
-
-
-def _missed(reason: str) -> str:
-    return {"Unschedulable": "no node fits"}.get(reason, "the image cannot be pulled" if reason in IMAGES else reason)
+    if not peak:
+        return limit
+    shown = f"{peak / 2**30:.3g}Gi" if peak >= 2**30 else f"{peak / 2**20:.4g}Mi"
+    return f"{limit}, highest measured {shown}"
 
 
 def _first_sentence(text: str) -> str:
     flat = " ".join(text.split())
     first = re.split(r"(?<=[.;]) ", flat, maxsplit=1)[0].rstrip(".;")
     return first if len(first) <= MAX_DETAIL_LENGTH else f"{first[: MAX_DETAIL_LENGTH - 1]}…"
-
-
-def _bytes(number: int) -> str:
-    return f"{number / 2**30:.3g}Gi" if number >= 2**30 else f"{number / 2**20:.4g}Mi"
-
-
-UNSCHEDULABLE = "Unschedulable"
-ADVICE: dict[str, str] = {
-    UNSCHEDULABLE: "Check that the cluster has free nodes that fit the requests, and that the quota allows them.",
-    "quota": "Ask for more quota, or wait until other workloads have ended.",
-    JobStatus.TIMEOUT: "See at the end of the log whether the program still made progress; if so, raise timeout.",
-    JobStatus.MISSED: "The workload never ran, so this is not about the program: see what the cluster states.",
-}
 
 
 def advice_on(problem: str, state: RunState, metric: str) -> str:
@@ -135,11 +133,6 @@ def _on_missing(metric: str, state: RunState) -> str:
     return f"Check that the program still writes it: none of the {len(written):,} tags of the run has a similar name."
 
 
-SHOWN_LINES = 20
-MAX_LINE_LENGTH = 300
-MAX_ERROR_LENGTH = 100
-
-
 def log_of(folder: RunFolder, attempt: int, number: int = SHOWN_LINES) -> Log | None:
     """Return the last lines of the container that failed in an attempt; None if no logs are listed."""
     logs = [log for log in read_logs(folder) if log.attempt == attempt]
@@ -161,12 +154,6 @@ def error_in(lines: Sequence[str]) -> str:
         if error := error_of(line.rstrip()):
             return cut(error, MAX_ERROR_LENGTH)
     return ""
-
-
-FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Names in rows are untrusted: a name like `..` would lead out of the storage root."""
-MOST_COUNTED = 25
-"""From so many on, broken metrics are not counted exactly."""
 
 
 def why(

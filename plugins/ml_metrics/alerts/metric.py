@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import JobRow, Warehouse
 
 
+log = logger_of(__name__)
+
 MIN_CHANGE, FEW_PERCENT, MANY_PERCENT = 0.1, 10, 1000
 """In percent: smaller changes are not stated, small ones have two digits, and large ones are factors."""
-
-
+MAX_RUNS = 100
+"""How many earlier runs a report considers."""
+MAX_POINTS = 30
+"""More runs are indistinguishable in a chart on a phone."""
 STATES = {"missing": "is missing", "non_finite": "is not a finite number"}
 """What is wrong with a metric that has no value, by the kind of its problem, which is its outcome."""
 
@@ -53,7 +57,7 @@ def metric_words(problem: str, verdict: Verdict, reference: Reference | None = N
 
 def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple[str, str]:
     """Return a value, and its requirement: `below 0.05`, `at least 3`, `between 1 and 2`."""
-    shown, low, high = readable([value, _finite(bounds.lower), _finite(bounds.upper)], unit)
+    shown, low, high = readable([value, finite(bounds.lower), finite(bounds.upper)], unit)
     if math.isinf(bounds.lower) and math.isinf(bounds.upper):
         return shown, "a finite number"
     if math.isinf(bounds.lower):
@@ -105,10 +109,6 @@ def further_reasons(verdict: Verdict) -> str:
     return "; ".join(each.removesuffix(")") if each.count(")") > each.count("(") else each for each in clauses)
 
 
-def _finite(bound: float) -> float | None:
-    return bound if math.isfinite(bound) else None
-
-
 @dataclass(frozen=True, slots=True)
 class Streak:
     """Consecutive runs with the same problem."""
@@ -128,14 +128,6 @@ def streak_of(run_key: str, earlier: Sequence[tuple[str, bool]]) -> Streak:
             return Streak(first, key, length)
         first, length = key, length + 1
     return Streak(first, "", length)
-
-
-log = logger_of(__name__)
-
-MAX_RUNS = 100
-"""How many earlier runs a report considers."""
-MAX_POINTS = 30
-"""More runs are indistinguishable in a chart on a phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +154,11 @@ class MetricHistory:
 
     def streak(self, now: StoredMetric, reference: Reference | None) -> Streak:
         """Return the runs with the same problem: those at the level of a failed value, else those that broke."""
-        keys = [value.run_key for value in self.values]
         if now.outcome is not Outcome.FAIL or reference is None or not (reference.since and reference.good):
-            return streak_of(now.run_key, self.judged())
-        first = reference.since.run_key
+            judged = [value for value in self.values if value.outcome and value.outcome is not Outcome.SKIPPED]
+            return streak_of(now.run_key, [(value.run_key, value.outcome in BROKEN) for value in judged])
+        keys, first = [value.run_key for value in self.values], reference.since.run_key
         return Streak(first, reference.good.run_key, len(keys) - keys.index(first) + 1 if first in keys else 1)
-
-    def judged(self) -> list[tuple[str, bool]]:
-        judged = [value for value in self.values if value.outcome and value.outcome is not Outcome.SKIPPED]
-        return [(value.run_key, value.outcome in BROKEN) for value in judged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +176,6 @@ class TestHistory:
         newest = warehouse.runs.newest(run.test, MAX_RUNS)
         attributes = warehouse.attributes([run.test], {job.uuid: job.timestamp for job in newest})
         return cls(tuple(job for job in reversed(newest) if job.uuid != run.key), attributes)
-
-    def jobs_failed(self) -> list[tuple[str, bool]]:
-        return [(job.uuid, job.job_status != JobStatus.SUCCESS) for job in self.jobs]
 
 
 def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fact]:
@@ -240,9 +225,8 @@ def picture_of(number: int, now: StoredMetric, history: MetricHistory) -> Pictur
     from ml_metrics.core.extras import ExtraMissingError
 
     points = [*history.values[-MAX_POINTS:], now]
-    excluded = failed_runs(history.values)
     try:
-        png = as_png(mail_chart(points, excluded=excluded))
+        png = as_png(mail_chart(points, excluded=failed_runs(history.values)))
     except ExtraMissingError as error:
         log.warning("the mail is sent without the chart of %s: %s", now.metric, error)
         return None

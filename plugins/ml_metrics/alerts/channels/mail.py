@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 
 SENDER = "ML Metrics <ml-metrics@localhost>"
-DOMAIN = "ml-metrics.invalid"
-"""The domain of message ids, which does not exist."""
 LONG_LINES = policy.default.clone(max_line_length=200)
 """Keeps a subject on one line: where Python folds a header, it inserts a space."""
 
 
 def message_id(key: str) -> str:
     """Return the id of a mail, the same whenever it is sent: mail programs show one that comes twice once."""
-    return f"<{file_name(key)}@{DOMAIN}>"
+    return f"<{file_name(key)}@ml-metrics.invalid>"
 
 
 def as_mail(message: Message, sender: str = "") -> EmailMessage:
@@ -86,15 +84,12 @@ def fitted(message: Message, limit: int) -> Message:
 
 def _size(message: Message) -> int:
     """Return the greatest size that the encoded message may have."""
-    pictures = sum(len(picture.png) * 3 // 2 + 1000 for picture in message.pictures)
-    texts = (message.subject, message.text, message.html, *message.recipients)
-    return OVERHEAD + pictures + sum(_encoded(text.encode(errors="replace")) for text in texts)
-
-
-def _encoded(text: bytes) -> int:
-    """Return the greatest length of an encoded text, with its soft line breaks."""
-    escaped = len(text.translate(None, PLAIN))
-    return (len(text) - escaped + escaped * GROWTH) * 11 // 10 + 10
+    found = OVERHEAD + sum(len(picture.png) * 3 // 2 + 1000 for picture in message.pictures)
+    for text in (message.subject, message.text, message.html, *message.recipients):
+        data = text.encode(errors="replace")
+        escaped = len(data.translate(None, PLAIN))
+        found += (len(data) - escaped + escaped * GROWTH) * 11 // 10 + 10  # with soft line breaks
+    return found
 
 
 @dataclass(frozen=True, slots=True)

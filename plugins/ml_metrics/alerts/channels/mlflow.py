@@ -99,9 +99,12 @@ class _Server:
 
     def own_run(self, result: Result, experiment: str) -> str:
         """Return the run that an earlier attempt created, or a new one."""
-        known = self._experiment(experiment)
-        wanted = {"experiment_ids": [known], "filter": f"tags.`{RUN_KEY}` = '{result.run_key}'", "max_results": 1}
-        found = self.call("POST", "runs/search", wanted).get("runs") or []
+        wanted = {"filter": f"name = '{experiment}'", "max_results": 1}
+        experiments = self.call("POST", "experiments/search", wanted).get("experiments") or []
+        experiments = experiments or [self.call("POST", "experiments/create", {"name": experiment})]
+        known = _text(experiments[0], "experiment_id")
+        own = {"experiment_ids": [known], "filter": f"tags.`{RUN_KEY}` = '{result.run_key}'", "max_results": 1}
+        found = self.call("POST", "runs/search", own).get("runs") or []
         if not found:
             body = {
                 "experiment_id": known,
@@ -111,12 +114,6 @@ class _Server:
             }
             found = [self.call("POST", "runs/create", body).get("run") or {}]
         return _text(found[0].get("info"), "run_id")
-
-    def _experiment(self, name: str) -> str:
-        wanted = {"filter": f"name = '{name}'", "max_results": 1}
-        found = self.call("POST", "experiments/search", wanted).get("experiments") or []
-        found = found or [self.call("POST", "experiments/create", {"name": name})]
-        return _text(found[0], "experiment_id")
 
 
 def metrics_of(result: Result) -> list[dict[str, Any]]:

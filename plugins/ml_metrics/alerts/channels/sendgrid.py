@@ -12,7 +12,7 @@ from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import send_json
 
 if TYPE_CHECKING:
-    from ml_metrics.alerts.message import Message, Picture
+    from ml_metrics.alerts.message import Message
 
 
 HOST = "https://api.sendgrid.com"
@@ -77,17 +77,12 @@ def request(message: Message, sender: str) -> dict[str, Any]:
         click_tracking=parts.ClickTracking(enable=False), open_tracking=parts.OpenTracking(enable=False)
     )
     for picture in message.pictures:
-        body.add_attachment(_inline(picture))
+        attached = parts.Attachment(
+            parts.FileContent(base64.b64encode(picture.png).decode()),
+            parts.FileName(f"{picture.name}.png"),
+            parts.FileType("image/png"),
+            parts.Disposition("inline"),
+            parts.ContentId(picture.name),
+        )
+        body.add_attachment(attached)
     return dict(body.get())
-
-
-def _inline(picture: Picture) -> Any:
-    from sendgrid.helpers import mail as parts
-
-    return parts.Attachment(
-        parts.FileContent(base64.b64encode(picture.png).decode()),
-        parts.FileName(f"{picture.name}.png"),
-        parts.FileType("image/png"),
-        parts.Disposition("inline"),
-        parts.ContentId(picture.name),
-    )

@@ -142,8 +142,6 @@ class _Server(smtplib.SMTP):
 
 
 class _TlsServer(_Server, smtplib.SMTP_SSL):
-    """A server with TLS from the start."""
-
     def __init__(self, deadline: Deadline, context: ssl.SSLContext) -> None:
         super().__init__(deadline)
         self.context = context

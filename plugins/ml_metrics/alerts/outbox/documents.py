@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime  # noqa: TC003  (msgspec reads annotations)
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -63,7 +63,7 @@ class Outgoing:
         return short_hash(json.dumps(stated))
 
     def document(self) -> dict[str, Any]:
-        return {"version": 1, **msgspec.to_builtins(self)}
+        return {"version": 1, **_plain(self)}
 
 
 def from_document(content: Mapping[str, Any], where: str) -> Outgoing:
@@ -71,6 +71,11 @@ def from_document(content: Mapping[str, Any], where: str) -> Outgoing:
     if content.get("version") != 1:
         raise UnreadableInputError(f"{where}: is a message document of version {content.get('version')!r}, not 1")
     return _converted(content, Outgoing, f"{where}: is a damaged message document")
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    # the hook is for times of a class of another library
+    return dict(msgspec.to_builtins(value, enc_hook=datetime.isoformat))
 
 
 def _converted(content: Any, kind: type[T], damaged: str, advice: str = "") -> T:
@@ -134,7 +139,7 @@ class MessageFolder:
 
     def record_sent(self, name: str, channels: Mapping[str, Accepted]) -> None:
         """Record which channels have accepted a message. Only the process that sends it may call this."""
-        self._documents.write(f"{name}{SENT}", msgspec.to_builtins(channels))
+        self._documents.write(f"{name}{SENT}", _plain(channels))
 
     def attempt(self, name: str) -> Outcome | None:
         """What the process that wrote a message could not record elsewhere about its attempt to send it."""
@@ -148,7 +153,7 @@ class MessageFolder:
 
     def record_attempt(self, name: str, outcome: Outcome) -> None:
         """Record the attempt of the process that wrote a message, until a sender has added it to its row."""
-        self._documents.write(f"{name}{ATTEMPT}", msgspec.to_builtins(outcome))
+        self._documents.write(f"{name}{ATTEMPT}", _plain(outcome))
 
     @property
     def _documents(self) -> Documents:
