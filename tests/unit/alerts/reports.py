@@ -62,8 +62,6 @@ REPORT = Report(
     warnings=("train/events: a torn record ends the file",),
     commands=(Fact("Download the logs", "gcloud logging read 'resource.type=\"k8s_container\"' --limit 1000"),),
 )
-
-
 CRASHED = (Act.RERUN, Act.ACKNOWLEDGE)
 """What a person can do about a run without a value out of bounds."""
 

@@ -138,8 +138,6 @@ def test_a_further_problem_with_any_detail_is_not_a_mere_line(only: str) -> None
 
 
 MAX_MAIL = 500_000
-
-
 LETTERS = st.sampled_from(["x", "=", '"', "<", "é", "観", "\U0001f525"])
 
 
@@ -182,11 +180,7 @@ def test_twenty_thousand_metrics_are_counted_and_the_worst_are_listed() -> None:
 
 
 ROOM = Room(problems=3, detailed=2, letters=10, entries=2, link=20)
-
-
 FACTS = tuple(Fact(f"fact {one}", "x" * 11, "https://x.example/" + "y" * one) for one in range(1, 5))
-
-
 PROBLEM = replace(
     LOSS, name="n" * 30, short="s" * 11, sentence="t" * 10, facts=FACTS,
     log=Log("log", tuple(f"line {one}" for one in range(11))),

@@ -63,31 +63,17 @@ def test_a_week_is_sent_once_to_its_readers(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 WEEK = timedelta(days=7)
-
-
 SPRING = datetime(2026, 3, 1, tzinfo=UTC)
-
-
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Beirut")
 """Lord Howe changes by half an hour; in Beirut, a day may begin at 1 o'clock."""
-
-
 MONDAYS = (
     date(2026, 3, 9), date(2026, 3, 23), date(2026, 3, 30), date(2026, 4, 6), date(2026, 6, 1),
     date(2026, 10, 19), date(2026, 10, 26), date(2026, 11, 2),
 )  # fmt: skip
 """Of weeks in or beside which the clocks of one of these zones change, and one of no such week."""
-
-
 BUCKETS = ("productive", "stall", "training_prep", "outside_log", "queue")
-
-
 CURRENCY = st.sampled_from(["USD", "EUR", "JPY", "KWD"])
-
-
 AMOUNT = re.compile(r"(?<![\w.])(-?[\d,]+(?:\.\d+)?) ([A-Z]{3})\b")
-
-
 Amounts = Mapping[str, int]
 
 

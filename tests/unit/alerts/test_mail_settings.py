@@ -138,8 +138,6 @@ def test_error_reporting_logs_in_with_the_key_of_its_connection(connect: Any) ->
 
 
 KINDS = ("sendgrid", "webhook", "teams", "google_chat", "pagerduty", "opsgenie", "github")
-
-
 KEY = "s3cr3t-that-lets-anyone-post"
 
 
@@ -180,8 +178,6 @@ def test_the_administrator_may_name_hosts(kind: str, monkeypatch: pytest.MonkeyP
 
 
 TEAMS = "https://prod-1.westus.logic.azure.com:443/workflows/x/triggers/manual/paths/invoke?api-version=1&sig=abc"
-
-
 CHAT = "https://chat.googleapis.com/v1/spaces/AAA/messages?key=k&token=t"
 
 

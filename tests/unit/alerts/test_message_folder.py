@@ -30,23 +30,11 @@ from ml_metrics.store.documents import Documents
 from ml_metrics.store.markers import Markers
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-
-
 MESSAGE = Message("key", MessageKind.BROKEN, "it broke", "text", "<p>", ("a@example.com",), "a-test", "run 1")
-
-
 OUTGOING = Outgoing(MESSAGE, "local", NOON)
-
-
 FIRST, LAST = (end.replace(tzinfo=None) for end in (BEGINNING_OF_TIME, END_OF_TIME))
-
-
 texts = st.text(max_size=20)
-
-
 reasons = st.lists(st.builds(Reason, texts, texts), max_size=3).map(tuple)
-
-
 messages = st.builds(
     Message,
     texts,
@@ -61,11 +49,7 @@ messages = st.builds(
     links=st.lists(st.builds(Fact, texts, texts, texts), max_size=2).map(tuple),
     pictures=st.lists(st.builds(Picture, texts, st.binary(max_size=9), texts), max_size=2).map(tuple),
 )
-
-
 changes = st.builds(IncidentChange, texts, st.lists(texts, max_size=3).map(tuple), texts, texts)
-
-
 outgoing = st.builds(
     Outgoing,
     messages,

@@ -115,14 +115,8 @@ def test_ten_messages_an_hour_are_sent_unless_the_owner_has_another_limit() -> N
 
 
 MAIL = {"outbox", "smtp", "sendgrid"}
-
-
 PER_TEST = {"github", "error_reporting", "pagerduty", "opsgenie"}
-
-
 CHATS = {"webhook", "teams", "google_chat"}
-
-
 ALL = MAIL | PER_TEST | CHATS
 
 

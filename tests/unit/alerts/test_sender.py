@@ -36,11 +36,7 @@ from ml_metrics.warehouse import ChannelResult, MessageState, StoredMessage, War
 from servers.channels import tcp_server
 
 HOUR = timedelta(hours=1)
-
-
 REFUSED = UndeliveredError("smtp cannot be reached", transient=True)
-
-
 WRONG_KEY = UndeliveredError("smtp answered 401")
 
 
@@ -571,8 +567,6 @@ def test_channels_are_claimed_together_or_not_at_all() -> None:
 
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-
-
 PERIOD = timedelta(minutes=5)
 
 

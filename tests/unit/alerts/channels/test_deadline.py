@@ -27,8 +27,6 @@ from unit.alerts.channels.every_http_channel import HTTP_CHANNELS
 from unit.alerts.reports import REPORT
 
 MESSAGE = compose(REPORT, ["a@example.com"])
-
-
 SHORT, PAUSE, LONG = 0.1, 0.05, 3.0
 
 

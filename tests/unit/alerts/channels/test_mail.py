@@ -80,8 +80,6 @@ def test_halves_of_characters_are_not_left_at_the_end() -> None:
 
 
 MESSAGE = compose(REPORT, ["a@example.com"])
-
-
 keys = st.text(max_size=150) | st.builds(
     lambda letters, times: letters * times, st.sampled_from(["x", "-", ".", "a b", "a-b"]), st.integers(1, 200)
 )

@@ -13,14 +13,8 @@ from servers.channels import Answer, Service
 from unit.alerts.reports import REPORT
 
 MESSAGE = compose(REPORT, ["a@example.com"])
-
-
 KEY = "0123456789abcdef0123456789abcdef"
-
-
 TAKEN = Answer(202, {"status": "success", "message": "Event processed", "dedup_key": "x"})
-
-
 PAGES = {MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE, MessageKind.MASS}
 
 

@@ -24,8 +24,6 @@ from servers.channels import Answer, Service
 from unit.alerts.reports import JOB, LOSS, REPORT
 
 MESSAGE = compose(REPORT, ["a@example.com"])
-
-
 PATH = "/workflows/0123456789abcdef/triggers/manual/paths/invoke?api-version=2016-06-01&sp=%2Ftriggers&sv=1.0&sig=abc"
 
 
@@ -96,8 +94,6 @@ def test_a_message_without_problems_is_a_card_with_a_headline(service: Service) 
 
 
 SLACK = "https://hooks.slack.com/services/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"
-
-
 PARTS = {
     SLACK: ["Zq1Zq2Zq3Zq4Zq5Zq6Zq7Zq8", "T02AB4CDE", "B02AB4CDF/Zq1Zq2Zq3Zq4Zq5Zq6Zq7Zq8"],
     "https://chat.example/hook/s3cr3t99": ["s3cr3t99"],

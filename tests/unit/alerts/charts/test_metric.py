@@ -27,8 +27,6 @@ from ml_metrics.core.model import JobStatus, Outcome, StoredMetric, TagCurve
 from unit.alerts.charts.runs import START, column, run
 
 NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
-
-
 RUNS = st.lists(
     st.builds(run, st.floats(0, 4000), NUMBERS, NUMBERS, NUMBERS, outcome=st.none() | st.sampled_from(Outcome))
 )
@@ -109,8 +107,6 @@ def labels_of(spec: dict[str, Any]) -> list[list[str]]:
 
 
 SPANS = st.sampled_from([0.02, 1, 30, 3600, 86_400, 20 * 86_400, 400 * 86_400, 3000 * 86_400])
-
-
 LEVELS = st.sampled_from([0.0, 1e-9, 1.0, 999.0, 12_345.0, 1.2e8, 3e10, 5e15])
 
 

@@ -25,8 +25,6 @@ from ml_metrics.core.model import FAILED, CurveBand, Sweep, SweepPoint, TagCurve
 from unit.alerts.charts.runs import START
 
 CURVE = TagCurve("loss", (0, 10, 20, 30), (5.0, 4.0, 9.0, 1e-300))
-
-
 BAND = CurveBand((10, 20, 30), (3.0, 2.0, -1.0), (5.0, 3.0, 1.0))
 
 

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEST = TestDefinition(name="t", image="i", command=("c",))
-
-
 MISSED = Workload(JobStatus.MISSED, "ImagePullBackOff", image="gcr.io/x:1", ended_at=datetime(2026, 1, 2, tzinfo=UTC))
-
-
 PULL = "image cannot be pulled: gcr.io/x:1"
 
 
@@ -129,14 +125,8 @@ def test_no_log_is_read_where_logs_stay_out_of_messages(tmp_path: Path) -> None:
 
 
 RUNS = 80
-
-
 TESTS = ["one", "two"]
-
-
 SLOW = "node-2"
-
-
 SINCE, UNTIL = MONDAY - timedelta(days=1), MONDAY + timedelta(days=400)
 
 

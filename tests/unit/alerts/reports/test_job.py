@@ -23,14 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-
-
 ERROR = "ModuleNotFoundError: No module named 'flax'"
-
-
 PULL = 'Back-off pulling image "mnist:v42". It will be tried again.'
-
-
 NO_NODE = "0/3 nodes are available: 3 Insufficient cpu."
 
 
@@ -120,8 +114,6 @@ def test_the_tags_with_the_nearest_names_are_named(tmp_path: Path) -> None:
 
 
 BASE = ContainerLog(1, "base", Role.WORKLOAD, exit_code=1, saved=True)
-
-
 TRACEBACK = """Traceback (most recent call last):
   File "/app/train.py", line 1, in <module>
     import no_such_module

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NUMBERS = st.floats(-1e308, 1e308)
-
-
 BELOW = Bounds(upper=0.05)
 
 
@@ -114,8 +112,6 @@ def test_other_problems_are_named(problem: str, short: str) -> None:
 
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-
-
 BAD = Verdict(
     "loss", Outcome.FAIL, 2.0, Bounds(-math.inf, 1.5), "less than mean + 3 sd", 3, "2 is above 1.5",
     reference=1.0, spread=0.2,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NUMBERS = st.floats(-1e308, 1e308)
-
-
 BELOW = Bounds(upper=1.0)
 
 

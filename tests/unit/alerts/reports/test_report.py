@@ -24,13 +24,9 @@ from ml_metrics.warehouse.database import Database
 from simulated_runs import START, TEST, SimulatedRun, failed, good, run_of, simulate, with_test
 
 MANY = {f"metric-{number}": 1.0 for number in range(300)}
-
-
 CONFIG = {
     "metric_success_conditions": {"default": {"comparison": "greater", "success_threshold": {"fixed_value": 2.0}}}
 }
-
-
 DAY = with_test(SimulatedRun("all of them bad", MANY), regression_test_config=CONFIG)
 
 
@@ -210,8 +206,6 @@ def looks(report: Report) -> tuple[str, ...]:
 
 
 BAD_SUSPECTS = good("bad", accuracy_final=0.5)
-
-
 OTHER_IMAGE = replace(BAD_SUSPECTS, image="gcr.io/my-project/mnist@sha256:bbbb")
 
 
