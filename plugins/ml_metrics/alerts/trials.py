@@ -106,7 +106,7 @@ def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root
     return Start.planned(dag_run, definition)
 
 
-def trial_message(  # noqa: PLR0913  (the sources of the message)
+def trial_message(
     test: TestDefinition,
     run: Run,
     state: RunState,
@@ -149,7 +149,7 @@ def _message(run: Run, notice: Notice, start: Start, mail: MailSettings, sender:
     return compose_notice(f"{run.key}-{MessageKind.TRIAL}", MessageKind.TRIAL, notice, recipients, sender)
 
 
-def trial_notice(  # noqa: PLR0913  (the sources of the notice)
+def trial_notice(
     test: TestDefinition,
     run: Run,
     state: RunState,

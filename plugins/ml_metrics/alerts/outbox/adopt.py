@@ -125,7 +125,7 @@ def _is_gone(state: RunState) -> bool:
     return False
 
 
-def _tell(  # noqa: PLR0913, PLR0917  (what is lost, and what is known of it)
+def _tell(  # noqa: PLR0917  (what is lost, and what is known of it)
     marker: Marker,
     error: UnreadableInputError,
     mail: MailSettings,
