@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.digest import send_summary
 from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.alerts.trials import Start
 from ml_metrics.pipeline.experiments import is_own
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.warehouse import Warehouse
 
 

@@ -7,35 +7,30 @@ equal, so each kind of cause is narrow: the same reason of failure, or the same 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.job import log_of
-from ml_metrics.alerts.metric import as_stored
+from ml_metrics.alerts.metric import MetricHistory, Streak, TestHistory, as_stored
 from ml_metrics.alerts.problems import metric_of
 from ml_metrics.config.conditions import MinChange
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.params import NOTIFY, TRIAL
 from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.model import JOB, JobStatus, reason_class
+from ml_metrics.core.model import JOB, JobStatus, Run, StoredMetric, Verdict, Workload, reason_class
 from ml_metrics.core.units import duration
 from ml_metrics.core.values import finite, short_hash
-from ml_metrics.judge import FIRST_ATTRIBUTES, change_text
+from ml_metrics.judge import FIRST_ATTRIBUTES, Movement, change_text
 from ml_metrics.store import storage
-from ml_metrics.warehouse import Place, good_before, nodes_of_runs
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.warehouse import Place, Warehouse, good_before, nodes_of_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from ml_metrics.alerts.metric import MetricHistory, Streak, TestHistory
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import Run, StoredMetric, Verdict, Workload
-    from ml_metrics.judge import Movement
     from ml_metrics.measure.efficiency import NodeEffect, NodeRun
     from ml_metrics.pipeline import RunState
-    from ml_metrics.store.run_folder import RunFolder
-    from ml_metrics.warehouse import Warehouse
 
 
 MAX_LENGTH = 300

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Notice, Picture, Problem, Reason, Report
 from ml_metrics.alerts.render import is_link, one_line, render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ml_metrics.alerts.message import Notice, Picture, Problem, Report
 
 
 @dataclass(frozen=True, slots=True)

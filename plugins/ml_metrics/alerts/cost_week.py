@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.digest import send_summary
 from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.money import money, money_of
 from ml_metrics.core.text import counted
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import short_hash
-from ml_metrics.measure.efficiency import added_up, bill_of, bills_by, troubles_of, words_of
+from ml_metrics.measure.efficiency import Bill, RunCost, added_up, bill_of, bills_by, troubles_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.measure.efficiency import Bill, RunCost
     from ml_metrics.warehouse import Warehouse
 
 

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import SUBJECT_PREFIX, compose_notice, first_reasons
-from ml_metrics.alerts.message import MessageKind, Reason
+from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.night import night_of
 from ml_metrics.alerts.outbox.post import hurry, post
 from ml_metrics.alerts.policy import A_SILENCE, BUDGET, CAN_WAIT, PART_OF
 from ml_metrics.alerts.render import one_line
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.core.model import Run, StoredMetric
 from ml_metrics.core.values import short_hash
-from ml_metrics.judge import HistoryNeeds, runs_to_read, undecided
-from ml_metrics.warehouse import MessageState, StoredMessage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import Run, StoredMetric
-    from ml_metrics.judge import Undecided
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.judge import HistoryNeeds, Undecided, runs_to_read, undecided
+from ml_metrics.warehouse import MessageState, StoredMessage, Warehouse
 
 MAX_AGE = timedelta(days=30)
 """Older messages are dropped."""

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ml_metrics.alerts.compose import MAX_ROWS, SUBJECT_PREFIX, first_reasons, links_of, rendered
 from ml_metrics.alerts.digest import MAX_RUNS, is_read, runs_of, send_summary, silent_in
-from ml_metrics.alerts.message import Fact, MessageKind, Reason
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
 from ml_metrics.alerts.problems import short_name
 from ml_metrics.alerts.render import is_link, one_line
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.schedule import time_before, times_after
+from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import counted
 from ml_metrics.core.values import short_hash
 from ml_metrics.judge import history_needs
 from ml_metrics.measure.efficiency import cost_words
-from ml_metrics.warehouse import IMPORT_ERROR, MISSING, ChannelState, known_test
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse import Incident, KnownTest, ScheduledRuns, Warehouse
-
+from ml_metrics.warehouse import (
+    IMPORT_ERROR,
+    MISSING,
+    ChannelState,
+    Incident,
+    KnownTest,
+    ScheduledRuns,
+    Warehouse,
+    known_test,
+)
 
 WEEK = timedelta(days=7)
 FIT_RUNS = 100

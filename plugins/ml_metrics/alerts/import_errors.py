@@ -9,21 +9,17 @@ import hashlib
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.store import storage
 from ml_metrics.store.documents import Documents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 log = logger_of(__name__)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from types import MappingProxyType
@@ -11,19 +12,15 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.message import Fact, Log
 from ml_metrics.alerts.metric import STATES
 from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.model import BROKEN, JobStatus
+from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric, Workload
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.units import duration, exact, interval
-from ml_metrics.judge import main_metric
+from ml_metrics.judge import Reference, main_metric
 from ml_metrics.measure import cut, error_of, failing_log, lines_of, read_logs
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.core.model import StoredMetric, Workload
-    from ml_metrics.judge import Reference
     from ml_metrics.pipeline import RunState
     from ml_metrics.warehouse import JobRow, RunSummary
 

@@ -7,34 +7,27 @@ moment is continued by the next.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.causes import MOVED
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_cause, page_of_test
-from ml_metrics.alerts.outbox.post import post
+from ml_metrics.alerts.outbox.post import Posted, post
 from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
 from ml_metrics.alerts.problems import short_name
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.core.model import Run
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.values import short_hash
 from ml_metrics.measure.efficiency import cost_words
 from ml_metrics.store.documents import Documents
 from ml_metrics.store.markers import file_name
-from ml_metrics.warehouse import DEFINITION
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ml_metrics.alerts.outbox.post import Posted
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.core.model import Run
-    from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
-
+from ml_metrics.warehouse import DEFINITION, Incident, StoredMessage, Warehouse
 
 log = logger_of(__name__)
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
-from ml_metrics.core.model import BROKEN, JobStatus, Outcome, StoredMetric
+from ml_metrics.core.model import BROKEN, Bounds, JobStatus, Outcome, Run, StoredMetric, Verdict
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import finite
-from ml_metrics.judge import reference_of, violation
+from ml_metrics.judge import Reference, reference_of, violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from ml_metrics.core.model import Bounds, Run, Verdict
-    from ml_metrics.judge import Reference
     from ml_metrics.warehouse import JobRow, Warehouse
 
 

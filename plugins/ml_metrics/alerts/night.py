@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ml_metrics.alerts.job import why
 from ml_metrics.alerts.mass_failures import what_failed
@@ -17,19 +18,12 @@ from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
 from ml_metrics.alerts.metric import as_stored
 from ml_metrics.alerts.policy import BUDGET
 from ml_metrics.alerts.problems import metric_of, short_name
-from ml_metrics.core.model import JobStatus
+from ml_metrics.core.model import JobStatus, Run, StoredMetric, Verdict
 from ml_metrics.core.text import counted
 from ml_metrics.core.values import short_digests
 from ml_metrics.judge import chance, is_level, limit_of, reference_of, strength
 from ml_metrics.measure.efficiency import added_costs, cost_words
-from ml_metrics.warehouse import DEFINITION, IN_DIGEST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from ml_metrics.core.model import Run, StoredMetric, Verdict
-    from ml_metrics.warehouse import Incident, StoredMessage, TestStatus, Warehouse
-
+from ml_metrics.warehouse import DEFINITION, IN_DIGEST, Incident, StoredMessage, TestStatus, Warehouse
 
 DAY, HISTORY, LOOKED_BACK = timedelta(days=1), timedelta(days=120), timedelta(days=28)
 PASSING = timedelta(days=4)

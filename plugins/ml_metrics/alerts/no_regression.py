@@ -6,23 +6,21 @@ incident, as a recovery does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_notice
-from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_run
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Notice, page_of_run
 from ml_metrics.alerts.outbox.documents import IncidentChange
 from ml_metrics.alerts.outbox.post import post
 from ml_metrics.alerts.problems import level_of, short_name
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import AlertError, ConfigError
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.warehouse import Incident, Warehouse
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.channels.channel import Channel
 from ml_metrics.alerts.message import TRACKERS, MessageKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from ml_metrics.alerts.channels.channel import Channel
-
 
 A_WARNING = "a warning"
 A_SILENCE = "a condition that does not decide"

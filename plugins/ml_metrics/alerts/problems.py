@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.model import JOB, Severity, job_problem
+from ml_metrics.core.model import JOB, Severity, Verdict, job_problem
 from ml_metrics.judge import distance
 from ml_metrics.warehouse import IMPORT_ERROR, MISSED, MISSING, PAUSED, RENAMED, UNREADABLE, VANISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from ml_metrics.core.model import Verdict
     from ml_metrics.pipeline import RunState
 
 

@@ -6,15 +6,14 @@ import json
 import re
 import textwrap
 import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.message import Fact, Reason
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from jinja2 import Environment
-
-    from ml_metrics.alerts.message import Fact, Reason
 
 
 LINK = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
@@ -73,10 +72,8 @@ def _prose(text: str, indent: int = 0) -> str:
     return textwrap.fill(flat, 78, subsequent_indent=" " * (indent + 2), break_long_words=False, break_on_hyphens=False)
 
 
-if TYPE_CHECKING:
-    Escape = Callable[[str], str]
-    Measure = Callable[[str], int]
-
+Escape = Callable[[str], str]
+Measure = Callable[[str], int]
 ELLIPSIS = "…"
 MIN_SENTENCE = 100
 """Less of a sentence is not worth a line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -31,23 +32,20 @@ from ml_metrics.alerts.problems import (
     short_name,
     worst_first,
 )
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.faults import RECOVERY
 from ml_metrics.core.kinds import cost_in
-from ml_metrics.core.model import Bounds, JobStatus, Outcome, Workload
+from ml_metrics.core.model import Bounds, JobStatus, Outcome, Run, Verdict, Workload
 from ml_metrics.core.money import money, units_of
 from ml_metrics.core.units import duration, quantity, readable
 from ml_metrics.judge import run_again
 from ml_metrics.measure.efficiency import CHIP_HOURS, COST, NO_BOOK, NOT_A_TIME, REGRESSION_METADATA, largest_cost
+from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import Run, Verdict
     from ml_metrics.pipeline import RunState
-    from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.warehouse import Incident, Warehouse
 
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import TRACKERS, Message, MessageKind, Reason, Result, page_of_run
-from ml_metrics.alerts.outbox.post import post
+from ml_metrics.alerts.outbox.post import Posted, post
 from ml_metrics.alerts.policy import channels_for
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.kinds import cost_in
+from ml_metrics.core.model import Run
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import digest_in, finite, short_hash
 
 if TYPE_CHECKING:
-    from ml_metrics.alerts.outbox.post import Posted
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import Run
     from ml_metrics.pipeline import RunState
     from ml_metrics.warehouse import Warehouse
 

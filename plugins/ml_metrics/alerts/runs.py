@@ -7,6 +7,7 @@ it later.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,30 +17,23 @@ from ml_metrics.alerts.causes import NodeOfRun, cause_of, cause_of_movement, exp
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.digest import hold_silence, is_in_quarantine
 from ml_metrics.alerts.mass_failures import post_mass_failure, reason_to_hold
-from ml_metrics.alerts.message import MessageKind, Problem
+from ml_metrics.alerts.message import Message, MessageKind, Problem
 from ml_metrics.alerts.night import is_beyond_budget
 from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
-from ml_metrics.alerts.outbox.post import hurry, known_names, post, record_waiting
-from ml_metrics.alerts.policy import BUDGET, CAN_WAIT, Limits, due_notification
-from ml_metrics.alerts.problems import GATE, OVERDUE, metric_of, problems_of
+from ml_metrics.alerts.outbox.post import Posted, hurry, known_names, post, record_waiting
+from ml_metrics.alerts.policy import BUDGET, CAN_WAIT, Limits, Notification, due_notification
+from ml_metrics.alerts.problems import GATE, OVERDUE, Problems, metric_of, problems_of
 from ml_metrics.alerts.report import cost_of_incident, minimal_report, report_of
 from ml_metrics.alerts.results import post_result
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.alerts.trials import Start, trial_message, trial_notification
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.deadline import in_time
 from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
-from ml_metrics.core.model import Outcome
+from ml_metrics.core.model import Outcome, Run
 from ml_metrics.core.text import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.outbox.post import Posted
-    from ml_metrics.alerts.policy import Notification
-    from ml_metrics.alerts.problems import Problems
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import Run
     from ml_metrics.judge import Movement
     from ml_metrics.pipeline import RunState
     from ml_metrics.warehouse import Incident, StoredMessage, Warehouse

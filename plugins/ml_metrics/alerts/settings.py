@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.channels.channel import Channel
 from ml_metrics.alerts.outbox.documents import MessageFolder
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.text import logger_of
 from ml_metrics.judge import SILENT_RUNS
 from ml_metrics.store.markers import Markers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ml_metrics.alerts.channels.channel import Channel
-    from ml_metrics.config.definition import TestDefinition
-
 
 log = logger_of(__name__)
 DEFAULT_MAILS_PER_HOUR = 10

@@ -6,21 +6,24 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.job import SHOWN_LINES, log_of
-from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_run, page_of_test
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Notice, page_of_run, page_of_test
 from ml_metrics.alerts.metric import value_and_requirement
 from ml_metrics.alerts.policy import channels_for
 from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.render import one_line
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_test
 from ml_metrics.config.params import NOTIFY, TRIAL, Usual, addresses_in, trial_of
 from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.model import JobStatus, Outcome, Severity
+from ml_metrics.core.model import JobStatus, Outcome, Run, Severity, StoredMetric, Verdict
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import quantity
 from ml_metrics.core.values import finite
@@ -28,12 +31,6 @@ from ml_metrics.judge import SECRET_NAME
 from ml_metrics.pipeline.experiments import experiment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import Run, StoredMetric, Verdict
     from ml_metrics.pipeline import RunState
     from ml_metrics.warehouse import Warehouse
 

@@ -9,21 +9,25 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from http import HTTPStatus
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ml_metrics.alerts.compose import compose_notice
-from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
+from ml_metrics.alerts.import_errors import DagImportError
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Notice, page_of_test
 from ml_metrics.alerts.problems import short_name
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.config.contact import contact_in
 from ml_metrics.config.document import MAX_BYTES
-from ml_metrics.config.loading import ConfigFolder, load_tests, read_file
+from ml_metrics.config.loading import ConfigFolder, LoadedTests, load_tests, read_file
 from ml_metrics.config.naming import CANNOT_BE_READ
+from ml_metrics.config.problems import Problem
 from ml_metrics.config.schedule import start_of_run, time_before
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.extras import reaches_triggerer
@@ -38,21 +42,12 @@ from ml_metrics.warehouse import (
     RENAMED,
     UNREADABLE,
     VANISHED,
+    KnownState,
     KnownTest,
+    Warehouse,
     carried_over,
     known_test,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from ml_metrics.alerts.import_errors import DagImportError
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.config.loading import LoadedTests
-    from ml_metrics.config.problems import Problem
-    from ml_metrics.warehouse import KnownState, Warehouse
-
 
 log = logger_of(__name__)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
-from ml_metrics.core.deadline import within
+from ml_metrics.alerts.message import Message
+from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import Client
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.core.deadline import Deadline
 
 
 class Channel(Protocol):

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ml_metrics.alerts.channels.channel import JsonService
-from ml_metrics.alerts.message import MessageKind, Reason
+from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.render import cut, printable
 from ml_metrics.core.errors import UndeliveredError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ml_metrics.alerts.message import Message
-
 
 HOST = "https://clouderrorreporting.googleapis.com"
 MAX_TEXT, MAX_NAME = 8000, 500

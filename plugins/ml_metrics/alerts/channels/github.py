@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
-from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.render import cut, cut_lines, fitting, one_line, printable
 from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
-from ml_metrics.core.http import Client, TooLongError
+from ml_metrics.core.http import Answer, Client, TooLongError
 from ml_metrics.store.markers import file_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.core.http import Answer
-
 
 SERVICE = "GitHub"
 PAGE_SIZES = (64, 32, 16, 8)

@@ -11,17 +11,13 @@ from datetime import UTC, datetime
 from email import policy
 from email.message import EmailMessage
 from email.utils import format_datetime
-from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.message import Message
 from ml_metrics.alerts.render import one_line
 from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import StorageError, UndeliveredError
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
-
-if TYPE_CHECKING:
-    from ml_metrics.alerts.message import Message
-
 
 SENDER = "ML Metrics <ml-metrics@localhost>"
 LONG_LINES = policy.default.clone(max_line_length=200)

@@ -9,18 +9,13 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
-from ml_metrics.alerts.message import Result, from_text
-from ml_metrics.core.deadline import within
+from ml_metrics.alerts.message import Message, Result, from_text
+from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import Client, basic
-
-if TYPE_CHECKING:
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.core.deadline import Deadline
-
 
 SERVICE = "MLflow"
 EXPERIMENT = "ml-metrics"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ml_metrics.alerts.channels.channel import JsonService
-from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.render import bullets, cut, cut_lines, fitting, printable, without_tags
 from ml_metrics.store.markers import file_name
-
-if TYPE_CHECKING:
-    from ml_metrics.alerts.message import Message
-
 
 URGENCY = {
     MessageKind.MASS: ("critical", "P1"),

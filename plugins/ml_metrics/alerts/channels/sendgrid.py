@@ -5,15 +5,12 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass, field
 from email.utils import parseaddr
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts.channels.mail import fitted, message_id
+from ml_metrics.alerts.message import Message
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import send_json
-
-if TYPE_CHECKING:
-    from ml_metrics.alerts.message import Message
-
 
 HOST = "https://api.sendgrid.com"
 SERVICE = "SendGrid"

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import smtplib
 import ssl
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts.channels.mail import LONG_LINES, SENDER, as_mail, fitted
+from ml_metrics.alerts.message import Message
 from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ml_metrics.alerts.message import Message
-
 
 READY = 220
 MAX_BYTES = 10 << 20

@@ -6,18 +6,13 @@ import html
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
 from ml_metrics.alerts.channels.channel import JsonService
-from ml_metrics.alerts.message import MessageKind
-from ml_metrics.alerts.render import bullets, cut, fitting, printable, size, units, without_tags
+from ml_metrics.alerts.message import Message, MessageKind
+from ml_metrics.alerts.render import Escape, bullets, cut, fitting, printable, size, units, without_tags
 from ml_metrics.store.markers import file_name
-
-if TYPE_CHECKING:
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.render import Escape
-
 
 MIN_SECRET_LENGTH = 8
 """A shorter path, like `hook`, is not a secret."""

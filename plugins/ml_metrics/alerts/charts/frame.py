@@ -9,18 +9,14 @@ import json
 import math
 import struct
 import zlib
+from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from ml_metrics.core.extras import require
+from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.units import BYTES, SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from ml_metrics.core.model import StoredMetric
-
 
 NEAR_BOUND_SPREADS = 3.0
 """A bound is inside the chart if its distance from the values is at most this multiple of their spread."""

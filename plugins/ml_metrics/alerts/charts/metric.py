@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts.charts.frame import (
     BLUE,
@@ -28,15 +29,8 @@ from ml_metrics.alerts.charts.frame import (
     time_axis,
     value_labels,
 )
-from ml_metrics.core.model import Outcome
+from ml_metrics.core.model import Outcome, StoredMetric
 from ml_metrics.core.units import readable
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from ml_metrics.core.model import StoredMetric
-
 
 SINGLE_RUN_HALF_WIDTH = timedelta(hours=6)
 """Half the width of the band of a metric with a single run."""

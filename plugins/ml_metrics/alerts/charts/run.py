@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 from zlib import crc32
 
 from ml_metrics.alerts.charts.frame import (
@@ -23,13 +25,7 @@ from ml_metrics.alerts.charts.frame import (
     value_labels,
 )
 from ml_metrics.core.kinds import kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from ml_metrics.core.model import CurveBand, Sweep, TagCurve
-
+from ml_metrics.core.model import CurveBand, Sweep, TagCurve
 
 WIDE = 8.0
 """From which quotient of the ends of x on it is drawn by its logarithm."""

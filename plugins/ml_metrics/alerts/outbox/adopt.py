@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.outbox.documents import MessageFolder
 from ml_metrics.alerts.outbox.post import record
 from ml_metrics.alerts.runs import RunNotifier
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.core.model import Run
 from ml_metrics.core.text import logger_of
 from ml_metrics.pipeline import RunState, longest_patience
+from ml_metrics.store.markers import Marker
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse import StoredMessage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.core.model import Run
-    from ml_metrics.store.markers import Marker
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.warehouse import StoredMessage, Warehouse
 
 log = logger_of(__name__)
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock, Thread
-from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.outbox.documents import Accepted
+from ml_metrics.alerts.channels.channel import Channel
+from ml_metrics.alerts.message import Message
+from ml_metrics.alerts.outbox.documents import Accepted, MessageFolder
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.text import logger_of, redacted
 from ml_metrics.core.values import as_utc
-from ml_metrics.warehouse import HOLD_OFF, IN_DIGEST, LATEST_ATTEMPT, ChannelResult, ChannelState, MessageState
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ml_metrics.alerts.channels.channel import Channel
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.outbox.documents import MessageFolder
-    from ml_metrics.warehouse import StoredMessage
-
+from ml_metrics.warehouse import (
+    HOLD_OFF,
+    IN_DIGEST,
+    LATEST_ATTEMPT,
+    ChannelResult,
+    ChannelState,
+    MessageState,
+    StoredMessage,
+)
 
 log = logger_of(__name__)
 

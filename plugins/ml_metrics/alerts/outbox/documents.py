@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +18,6 @@ from ml_metrics.store.documents import DOCUMENTS, SUFFIX, Documents, root_of
 from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ml_metrics.alerts.outbox.attempt import Outcome
 
 

@@ -10,11 +10,12 @@ import json
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.outbox.attempt import MARGIN_SECONDS, SentRecord, attempt, outcome_of
-from ml_metrics.alerts.outbox.documents import MessageFolder, Outgoing, run_message_name
+from ml_metrics.alerts.message import Message
+from ml_metrics.alerts.outbox.attempt import MARGIN_SECONDS, Outcome, SentRecord, attempt, outcome_of
+from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder, Outgoing, run_message_name
 from ml_metrics.alerts.policy import CAN_WAIT, channels_for
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.deadline import in_time
 from ml_metrics.core.errors import (
     AlertError,
@@ -26,17 +27,8 @@ from ml_metrics.core.errors import (
 )
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_hash
-from ml_metrics.store.markers import file_name
-from ml_metrics.warehouse import HOLD_OFF, MessageState, StoredMessage
-
-if TYPE_CHECKING:
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.outbox.attempt import Outcome
-    from ml_metrics.alerts.outbox.documents import IncidentChange
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.store.markers import Markers
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.store.markers import Markers, file_name
+from ml_metrics.warehouse import HOLD_OFF, MessageState, StoredMessage, Warehouse
 
 log = logger_of(__name__)
 

@@ -9,19 +9,21 @@ import json
 import time
 import uuid
 from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from html import escape
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.channels.channel import Channel
 from ml_metrics.alerts.compose import SUBJECT_PREFIX, compose_notice
 from ml_metrics.alerts.mass_failures import post_updates
-from ml_metrics.alerts.message import MessageKind, Notice, Reason
+from ml_metrics.alerts.message import Message, MessageKind, Notice, Reason
 from ml_metrics.alerts.outbox.adopt import adopt
 from ml_metrics.alerts.outbox.attempt import (
     DAY,
     GIVEN_UP_AFTER,
+    DeliveryResult,
     Outcome,
     SentRecord,
     attempt,
@@ -33,6 +35,7 @@ from ml_metrics.alerts.outbox.attempt import (
 from ml_metrics.alerts.outbox.documents import MessageFolder, from_document
 from ml_metrics.alerts.outbox.post import addressed, hurry
 from ml_metrics.alerts.policy import FOR_RECIPIENTS, channels_for, is_per_test
+from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import (
     FileMissingError,
     MlMetricsError,
@@ -41,20 +44,19 @@ from ml_metrics.core.errors import (
     UnreadableInputError,
     WarehouseError,
 )
+from ml_metrics.core.model import Run
 from ml_metrics.core.text import logger_of
 from ml_metrics.store.documents import SUFFIX
-from ml_metrics.warehouse import HOLD_OFF, SILENT_AFTER, ChannelState, MessageState, SenderPass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from ml_metrics.alerts.channels.channel import Channel
-    from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.outbox.attempt import DeliveryResult
-    from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.core.model import Run
-    from ml_metrics.warehouse import ChannelResult, StoredMessage, Warehouse
-
+from ml_metrics.warehouse import (
+    HOLD_OFF,
+    SILENT_AFTER,
+    ChannelResult,
+    ChannelState,
+    MessageState,
+    SenderPass,
+    StoredMessage,
+    Warehouse,
+)
 
 log = logger_of(__name__)
 
