@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ml_metrics.airflow import load_mail_settings
 from ml_metrics.alerts import MailSettings
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from servers.channels import MailServer, Service, http_service, mail_server
+from unit.alerts.many_tests import Tests
 
 
 @pytest.fixture
@@ -34,3 +37,14 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Any:
         return load_mail_settings()
 
     return make
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db", deployment="local") as opened:
+        yield opened
+
+
+@pytest.fixture
+def tests(tmp_path: Path, warehouse: Warehouse) -> Tests:
+    return Tests(tmp_path, warehouse)

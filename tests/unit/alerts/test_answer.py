@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from email import message_from_bytes, policy
-from pathlib import Path
 
 import pytest
 
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import send_answer
-from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline.experiments.own_searches import OWN
+from unit.alerts.mailbox import mails, text_of
 
 KEY = "0d1f0c2e-0000-4000-8000-000000000000"
 SEARCH = {
@@ -53,15 +51,11 @@ def test_an_answer_is_sent_once_to_whom_it_concerns(
                 KEY, result, "t", asked=asked, readers=("team@example.com",), mail=mail, warehouse=opened
             )
     assert found == ((to,) if to else ())
-    paths = list(Path(Settings.load().outbox).glob("*.eml"))
-    assert len(paths) == len(found)
-    for path in paths:
-        message = message_from_bytes(path.read_bytes(), policy=policy.default)
-        body = message.get_body(("plain",))
-        assert body is not None
-        text = " ".join(str(body.get_content()).split())
-        assert message["To"] == to
-        assert message["Subject"].startswith(f"[ML Metrics] {result['title']}: {result['answer']}")
+    assert len(mails()) == len(found)
+    for got in mails():
+        text = text_of(got)
+        assert got["To"] == to
+        assert got["Subject"].startswith(f"[ML Metrics] {result['title']}: {result['answer']}")
         assert f"https://airflow.example.com/m/experiment?key={KEY}" in text
         for line in lines:
             assert line in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,24 +13,13 @@ from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.pipeline import RunState
 from ml_metrics.pipeline.steps import decide
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse import Incident, Warehouse, open_warehouse
+from ml_metrics.warehouse import Incident
 from unit.alerts.many_tests import Tests
 
 TEST = TestDefinition(name="t", image="i", command=("c",), owner="owner")
 RUN = Run("t", "t", "run 1", "local")
 IMAGE, EXIT_3 = (JobStatus.MISSED, "ImagePullBackOff"), (JobStatus.FAILURE, "ExitCode:3")
 PASSES = (JobStatus.SUCCESS, None)
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
-    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-def tests(tmp_path: Path, warehouse: Warehouse) -> Tests:
-    return Tests(tmp_path, warehouse)
 
 
 def end(tests: Tests, how: tuple[JobStatus, str | None], *, torn: bool = False) -> None:

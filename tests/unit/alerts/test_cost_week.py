@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from email import message_from_bytes, policy
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -23,12 +21,12 @@ from ml_metrics.alerts.cost_week import notice_of
 from ml_metrics.core.kinds import cost_metric
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.core.money import CURRENCIES, as_number
-from ml_metrics.core.settings import Settings
 from ml_metrics.measure.efficiency import RunCost
 from ml_metrics.ui.dashboard.fleet import page_of_fleet
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.page import Page, Reader
 from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
+from unit.alerts.mailbox import mails, text_of
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)  # a Monday
 
@@ -50,11 +48,8 @@ def test_a_week_is_sent_once_to_its_readers(monkeypatch: pytest.MonkeyPatch) -> 
     with warehouse() as opened:
         for later in range(2):
             assert send_cost_of_week(opened, load_mail_settings(), NOW + timedelta(minutes=later))
-    (path,) = Path(Settings.load().outbox).glob("*.eml")
-    mail = message_from_bytes(path.read_bytes(), policy=policy.default)
-    body = mail.get_body(("plain",))
-    assert body is not None
-    text = " ".join(str(body.get_content()).split())
+    (mail,) = mails()
+    text = text_of(mail)
     assert mail["To"] == "boss@example.com, cfo@example.com"
     assert mail["Subject"] == "[ML Metrics] 30.00 USD for 8 chip hours in the week to 2026-01-18"
     assert "2 runs; the week before: 12.50 USD for 4 chip hours. That is more by 17.50 USD." in text

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from email import message_from_bytes, policy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +13,10 @@ from ml_metrics.alerts import send_heartbeats
 from ml_metrics.alerts.compose import MAX_ROWS
 from ml_metrics.alerts.heartbeat import SECTIONS, Heartbeat, Line, compose_heartbeat, counts_of, headline_of
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.core.settings import Settings
 from ml_metrics.core.values import end_of_day
 from ml_metrics.warehouse import ChannelResult, KnownTest, StoredMessage, run_record
 from ml_metrics.warehouse.sql import SqlStore
+from unit.alerts.mailbox import mails
 from unit.alerts.samples import HEARTBEAT
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)  # a Monday
@@ -49,15 +47,10 @@ def days(count: int, before: datetime = NOW) -> list[datetime]:
     return [before - timedelta(days=day, hours=3) for day in range(count)]
 
 
-def mails() -> dict[str, str]:
-    """Return the plain texts in the outbox by recipients."""
-    found = {}
-    for path in Path(Settings.load().outbox).glob("*.eml"):
-        mail = message_from_bytes(path.read_bytes(), policy=policy.default)
-        body = mail.get_body(("plain",))
-        assert body is not None
-        found[str(mail["To"])] = f"{mail['Subject']}\n{body.get_content()}"
-    return found
+def texts() -> dict[str, str]:
+    """The plain texts in the outbox by recipients."""
+    bodies = [(mail, mail.get_body(("plain",))) for mail in mails()]
+    return {str(mail["To"]): f"{mail['Subject']}\n{body.get_content()}" for mail, body in bodies if body is not None}
 
 
 def send(*tests: TestDefinition, watched: dict[str, KnownTest] | None = None) -> int:
@@ -76,7 +69,7 @@ def test_a_test_that_missed_runs_is_listed_with_their_number() -> None:
         a_test("by-hand", None),
         a_test("weekly", "0 3 * * 6"),
     )
-    (text,) = mails().values()
+    (text,) = texts().values()
     assert "2 of 5 tests did not run as scheduled" not in text
     assert "3 of 5 tests did not run as scheduled" in text
     assert "* slept: ran 4 of 7 times, last at 2026-01-16 04:00 UTC" in text
@@ -100,7 +93,7 @@ def test_messages_that_could_not_be_sent_are_listed() -> None:
         open_warehouse.messages.add(replace(late, state="dead", channels=channels))
         open_warehouse.messages.add(replace(row, message="other", state="dead", recipients=("b@example.com",)))
     send(a_test("one", None, emails=emails))
-    (text,) = mails().values()
+    (text,) = texts().values()
     assert "2 messages could not be sent" in text
     assert "* it was given up this week: not sent: smtp: mail.example took too long (2026-01-08 07:00 UTC)" in text
     assert "* [ML Metrics] one failed: not sent: smtp: mail.example took too long (2026-01-19 07:00 UTC)" in text
@@ -115,10 +108,10 @@ def test_each_list_of_recipients_gets_its_own_tests() -> None:
         )
         == 2
     )
-    texts = mails()
-    assert "1 of 1 test did not run" in texts["a@example.com"]
-    assert "1 of 2 tests did not run" in texts["b@example.com"]
-    assert "two" not in texts["a@example.com"]
+    found = texts()
+    assert "1 of 1 test did not run" in found["a@example.com"]
+    assert "1 of 2 tests did not run" in found["b@example.com"]
+    assert "two" not in found["a@example.com"]
 
 
 def test_a_heartbeat_without_missed_runs_lists_incidents_and_quarantines() -> None:
@@ -129,7 +122,7 @@ def test_a_heartbeat_without_missed_runs_lists_incidents_and_quarantines() -> No
         open_warehouse.incidents.acknowledge("fine", by="a new user")
     quarantine = {"until": "2026-02-01", "reason": "the data set moves"}
     send(a_test("fine", "0 3 * * *", quarantine=quarantine))
-    (text,) = mails().values()
+    (text,) = texts().values()
     assert text.startswith("[ML Metrics] weekly: 1 of 1 test is failing\n")
     assert "Of 1 test, 1 ran as scheduled. Of all, 1 is failing, 1 is in quarantine." in text
     how = "since 2026-01-19 07:00 UTC, acknowledged by a new user, costs 8.96 USD a week"
@@ -142,7 +135,7 @@ def test_a_quarantine_of_a_person_is_reported_with_its_last_day(until: str) -> N
     with warehouse() as opened:
         opened.quarantines.set("one", until=end_of_day(date.fromisoformat(until)), reason="moves", by="a new user")
     send(a_test("one", "@daily"))
-    (text,) = mails().values()
+    (text,) = texts().values()
     assert f"* one: until {until}: moves (a new user)" in text
 
 
@@ -151,7 +144,7 @@ def test_a_metric_that_is_never_judged_is_listed() -> None:
     ran("daily", days(2), "later__", {"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.PASS})
     rule = {"comparison": "less", "success_threshold": {"mads_from_median": 5}, "compare_to": "dialy"}
     send(a_test("daily", "0 3 * * *", regression_test_config={"metric_success_conditions": {"default": rule}}))
-    (text,) = mails().values()
+    (text,) = texts().values()
     assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled, 1 metric was not judged\n")
     assert "* daily: loss: mads_from_median needs 2 earlier runs" in text
     assert "(insufficient data in the last 24 runs)" in text
@@ -163,7 +156,7 @@ def test_a_condition_that_is_narrower_than_its_noise_is_listed() -> None:
         ran("daily", [ended], outcomes={"loss": Outcome.PASS}, value=100 + number * 37 % 11)
     rule = {"comparison": "less", "success_threshold": {"stddevs_from_mean": 0.2}}
     send(a_test("daily", "0 3 * * *", regression_test_config={"metric_success_conditions": {"loss": rule}}))
-    (text,) = mails().values()
+    (text,) = texts().values()
     assert "Conditions that do not fit their past runs:\n* daily: loss fails " in text.replace("\r", "")
     assert "is smaller than the noise" in text
 
@@ -184,7 +177,7 @@ def test_the_headline_states_the_worst_and_every_test_is_counted_once() -> None:
     }
     tests = [a_test(name, "0 3 * * *") for name in ("fails-1", "fails-2", "fails-3", "quiet", "slept", "sweep-lr-1")]
     send(*tests, a_test("by-hand", None), watched=known)
-    (text,) = mails().values()
+    (text,) = texts().values()
     assert text.startswith(
         "[ML Metrics] weekly: 1 of 10 tests cannot run, 2 did not run as scheduled, 3 are failing, 1 is paused\n"
     )
@@ -201,7 +194,7 @@ def test_runs_are_expected_from_the_one_that_ran_first(missing: int, shown: str)
     ended = [NOW - timedelta(hours=hours, minutes=30) for hours in range(20)]
     ran("new", ended[: 10 - missing] + ended[10:])
     send(a_test("new", "@hourly", startup_timeout="1m", timeout="1m"))
-    (text,) = mails().values()
+    (text,) = texts().values()
     assert shown in text
 
 

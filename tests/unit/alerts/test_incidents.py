@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,24 +11,13 @@ from ml_metrics.alerts import hurry, send_due_digests
 from ml_metrics.alerts.mass_failures import post_updates
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
-from ml_metrics.warehouse import KnownTest, Warehouse, open_warehouse
+from ml_metrics.warehouse import KnownTest, open_warehouse
 from ml_metrics.warehouse.incidents import Incidents
 from ml_metrics.warehouse.messages import Messages
 from unit.alerts.many_tests import IMAGE, NO_IMAGE, Tests
 
 CAUSE = f"image cannot be pulled: {IMAGE}"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
-    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db", deployment="local") as opened:
-        yield opened
-
-
-@pytest.fixture
-def tests(tmp_path: Path, warehouse: Warehouse) -> Tests:
-    return Tests(tmp_path, warehouse)
 
 
 def update(tests: Tests, after: timedelta = timedelta(0)) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes, policy
 from pathlib import Path
 from random import Random
 
@@ -14,18 +13,16 @@ from hypothesis import strategies as st
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import night_of, send_due_digests
 from ml_metrics.alerts.night import Line, Night
-from ml_metrics.core.settings import Settings
 from simulated_runs import NAME, good, notify_about, simulate, with_test
+from unit.alerts.mailbox import subjects
 
 LEVEL = {"metric_success_conditions": {"loss_final": {"comparison": "less", "success_threshold": {"change_point": {}}}}}
 RUNS = 16
 NOON = datetime(2026, 1, 21, 12, tzinfo=UTC)
 
 
-def subjects() -> list[str]:
-    found = sorted(Path(Settings.load().outbox).glob("*.eml"), key=lambda path: path.stat().st_mtime_ns)
-    mails = [message_from_bytes(path.read_bytes(), policy=policy.default)["Subject"] for path in found]
-    return [one.removeprefix("[ML Metrics] ") for one in mails]
+def told() -> list[str]:
+    return [one.removeprefix("[ML Metrics] ") for one in subjects()]
 
 
 class Series:
@@ -64,25 +61,25 @@ def series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Series:
 
 def test_what_the_budget_holds_back_is_told_as_soon_as_it_has_lasted(series: Series) -> None:
     series.runs(4, 0.1025)
-    assert subjects() == []
+    assert told() == []
     (mark,) = series.night().silent
     assert mark.test == NAME
     assert "the level rose" in mark.text
     assert "the alert budget" in mark.text
     assert series.night().needs == ()
     series.runs(5, 0.1025)
-    (subject,) = subjects()
+    (subject,) = told()
     assert subject.startswith(f"{NAME} failed: loss_final: the level rose")
     assert [one.test for one in series.night().needs] == [NAME]
     series.runs(5, 0.1)
-    assert [one.split()[1] for one in subjects()] == ["failed:", "recovered:"]
+    assert [one.split()[1] for one in told()] == ["failed:", "recovered:"]
 
 
 def test_what_comes_and_goes_within_the_budget_is_only_a_mark(series: Series) -> None:
     series.runs(4, 0.1025)
     series.runs(5, 0.1)
     assert series.mails(days=5) == 0
-    assert subjects() == []
+    assert told() == []
     (mark,) = series.night().recovered
     assert "the alert budget" in mark.text
 
@@ -92,12 +89,12 @@ def test_what_lasts_is_in_the_mail_of_the_morning(series: Series) -> None:
     assert series.mails(days=2.9) == 0
     assert series.mails(days=3.1) == 1
     series.runs(5, 0.1)
-    assert [one.split(";")[0].partition(": ")[0] for one in subjects()] == ["1 silent", f"{NAME} recovered"]
+    assert [one.split(";")[0].partition(": ")[0] for one in told()] == ["1 silent", f"{NAME} recovered"]
 
 
 def test_a_level_far_beyond_its_noise_is_told_at_once(series: Series) -> None:
     series.runs(3, 0.2)
-    assert [one.split()[1] for one in subjects()] == ["failed:"]
+    assert [one.split()[1] for one in told()] == ["failed:"]
 
 
 @given(st.tuples(*(st.integers(0, 40) for _ in range(4))), st.integers(1, 12))

@@ -23,25 +23,6 @@ from ml_metrics.alerts.policy import (
 due = partial(due_notification, reported=None, acknowledged=False, passed=False, limits=Limits())
 
 
-@pytest.mark.parametrize(
-    ("problems", "reported", "passed", "kind"),
-    [
-        ([], None, True, None),
-        (["a"], None, False, "broken"),
-        (["a"], ["a"], False, None),
-        (["a"], ["a", "b"], False, None),
-        (["a", "b"], ["a"], False, "worse"),
-        ([], ["a"], True, "recovered"),
-        ([], ["a"], False, None),  # silenced and failed: neither new nor recovered
-        ([], None, False, None),
-    ],
-)
-def test_only_changes_are_reported(
-    problems: list[str], reported: list[str] | None, passed: bool, kind: str | None
-) -> None:
-    assert change_to_report(problems, reported, passed=passed) == kind
-
-
 def test_a_warning_is_held_for_the_digest() -> None:
     assert due([], ["a"], passed=True) == Notification(MessageKind.WARNING, "a warning")
 

@@ -25,7 +25,7 @@ from ml_metrics.warehouse import MessageState, open_warehouse
 from ml_metrics.warehouse.incidents import Incidents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ml_metrics.alerts import Posted
     from ml_metrics.warehouse import StoredMessage, Warehouse
@@ -49,12 +49,6 @@ OPENS = IncidentChange("report", ("a",))
 
 class Killed(BaseException):
     """The process ends here."""
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
-    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ from ml_metrics.alerts.channels.mlflow import Mlflow
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.results import result_of
 from ml_metrics.core.model import Run
-from ml_metrics.core.settings import Settings
 from ml_metrics.warehouse import StoredMessage
 from servers.channels import Answer, Request, http_service
 from servers.mlflow import MlflowService
 from simulated_runs import good, notify_about, simulate
 from unit.airflow.otel.decided_run import EPOCH, TEST, decided_run
+from unit.alerts.mailbox import mails
 from unit.measure.collect.run_folders import collected
 
 PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
@@ -117,8 +117,7 @@ def test_every_run_has_one_result_and_only_tracking_servers_get_it(tracked: Mlfl
     assert len(tracked.runs) == 2
     assert {run["tags"]["ml_metrics.verdict"] for run in tracked.runs.values()} >= {"fail"}
     assert {one.state for one in rows(MessageKind.RESULT)} == {"sent"}
-    mails = list(Path(Settings.load().outbox).glob("*.eml"))
-    assert len(mails) == 1, "the outbox has the alert, and no result"
+    assert len(mails()) == 1, "the outbox has the alert, and no result"
 
 
 def test_a_result_hides_no_warning(tracked: MlflowService) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes, policy
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,7 +15,6 @@ from ml_metrics.airflow import callbacks, load_mail_settings, warehouse
 from ml_metrics.alerts import send_due_digests
 from ml_metrics.core.errors import StorageError, WarehouseError
 from ml_metrics.core.model import JobStatus
-from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
@@ -24,14 +22,9 @@ from ml_metrics.warehouse import Incident, StoredMessage
 from servers.channels import Answer, http_service
 from servers.github import GitHub
 from simulated_runs import NAME, TEST, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test
+from unit.alerts.mailbox import mails, subjects, text_of
 
 BAD = good("bad", accuracy_final=0.5)
-
-
-def subjects() -> list[str]:
-    """The subjects in the outbox, oldest first."""
-    found = sorted(Path(Settings.load().outbox).glob("*.eml"), key=lambda path: path.stat().st_mtime_ns)
-    return [message_from_bytes(path.read_bytes(), policy=policy.default)["Subject"] for path in found]
 
 
 def run_and_notify(number: int, simulated: SimulatedRun) -> RunFolder:
@@ -123,7 +116,7 @@ def test_nothing_is_sent_about_a_value_that_was_not_confirmed_nor_about_its_reco
     assert open_alert() is None
     folder = run_and_notify(5, bad)
     assert subjects() == [f"[ML Metrics] {NAME} failed: accuracy_final 0.498, must be above 0.96"]
-    assert "confirmed by 2 runs" in next(Path(Settings.load().outbox).glob("*.eml")).read_text().replace("=\n", "")
+    assert "confirmed by 2 runs" in text_of(mails()[0])
     assert RunState(folder).judgement is not None
     run_and_notify(6, good())
     assert len(subjects()) == 2
@@ -223,8 +216,8 @@ def test_a_run_is_reported_if_the_bucket_is_unreachable(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(storage.Folder, "read", no_answer)
     overdue(1)
-    (mail,) = Path(Settings.load().outbox).glob("*.eml")
-    assert "It is unknown whether the workload has started" in mail.read_text()
+    (mail,) = mails()
+    assert "It is unknown whether the workload has started" in text_of(mail)
     notify_about(2, replace(BAD, gate_is_killed=True))
     assert len(subjects()) == 2
 
@@ -283,10 +276,7 @@ def test_a_warning_beside_a_failure_is_in_every_message(monkeypatch: pytest.Monk
         blocks = json.dumps(service.requests[0].body)
     warning = "Warning: memory_final 8.982, must be below 4"
     assert warning in blocks
-    (path,) = Path(Settings.load().outbox).glob("*.eml")
-    message = message_from_bytes(path.read_bytes(), policy=policy.default)
+    (message,) = mails()
     assert message["Subject"].endswith("failed: accuracy_final 0.499, must be above 0.96")
     for kind in ("plain", "html"):
-        body = message.get_body((kind,))
-        assert body is not None
-        assert body.get_content().count(warning) == 1
+        assert text_of(message, kind).count(warning) == 1

@@ -70,12 +70,6 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
-    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as opened:
-        yield opened
-
-
-@pytest.fixture
 def smtp() -> Fake:
     return Fake()
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes, policy
-from pathlib import Path
 
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import send_due_digests
-from ml_metrics.core.settings import Settings
 from simulated_runs import SimulatedRun, good, notify_about, simulate, with_test
+from unit.alerts.mailbox import mails, text_of
 
 OPTIONAL = {"comparison": "less", "success_threshold": {"fixed_value": 1}, "optional": True}
 CONDITIONS = {"metric_success_conditions": {"accuracy_final": {**OPTIONAL, "optional": False}, "gone_*": OPTIONAL}}
@@ -35,11 +33,9 @@ def test_lasting_silence_is_in_the_digest_once() -> None:
     with warehouse() as open_warehouse:
         assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC)) == 0, "it can wait for a day"
         assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(days=1)) == 1
-    (path,) = Path(Settings.load().outbox).glob("*.eml")
-    body = message_from_bytes(path.read_bytes(), policy=policy.default).get_body(("plain",))
-    assert body is not None
-    assert SENTENCE in body.get_content()
-    assert "a condition that does not decide" in body.get_content()
+    (mail,) = mails()
+    assert SENTENCE in text_of(mail)
+    assert "a condition that does not decide" in text_of(mail)
     run_and_notify(range(14, 16))
     assert held() == []
 

@@ -6,8 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,10 @@ import pytest
 from ml_metrics.airflow import callbacks, warehouse
 from ml_metrics.alerts.trials import Start
 from ml_metrics.core.model import JobStatus
-from ml_metrics.core.settings import Settings
 from ml_metrics.store.run_folder import RunFolder
 from servers.channels import http_service
 from simulated_runs import NAME, TEST, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test
+from unit.alerts.mailbox import mails, text_of
 
 ALICE = "alice@example.com"
 IMAGE = {"image": "trainer:candidate"}
@@ -34,17 +32,6 @@ def run_and_notify(number: int, simulated: SimulatedRun) -> RunFolder:
     folder = simulate(number, simulated)
     notify_about(number, simulated)
     return folder
-
-
-def mails() -> list[EmailMessage]:
-    found = sorted(Path(Settings.load().outbox).glob("*.eml"), key=lambda path: path.stat().st_mtime_ns)
-    return [message_from_bytes(path.read_bytes(), policy=policy.default) for path in found]
-
-
-def text_of(mail: EmailMessage) -> str:
-    body = mail.get_body(("plain",))
-    assert body is not None
-    return " ".join(str(body.get_content()).split())
 
 
 def changes() -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
-from email import message_from_bytes, policy
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +18,7 @@ from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 from servers.postgres import PostgresServer, start_postgres
 from simulated_runs import NAME, SimulatedRun, good, notify_about, run_of, simulate
+from unit.alerts.mailbox import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,9 +82,7 @@ def send() -> None:
 
 def kinds() -> list[str]:
     """Return what the mails say of the test, oldest first."""
-    found = sorted(Path(Settings.load().outbox).glob("*.eml"), key=lambda path: path.stat().st_mtime_ns)
-    subjects = [message_from_bytes(path.read_bytes(), policy=policy.default)["Subject"] for path in found]
-    return [one.removeprefix(f"[ML Metrics] {NAME} ").split(":")[0] for one in subjects]
+    return [one.removeprefix(f"[ML Metrics] {NAME} ").split(":")[0] for one in subjects()]
 
 
 def undecided() -> list[bool]:
