@@ -170,7 +170,7 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
     (verdict,) = stored.verdicts
     assert (verdict.reference, verdict.spread) == (1.0, None)
     workload = Workload(JobStatus.SUCCESS, started_at=NOON, ended_at=ended)
-    record = run_record(run, workload, metrics, stored.verdicts, {}, test_type="", accelerator="", framework_version="")
+    record = run_record(run, workload, metrics, stored.verdicts, {})
     with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as warehouse:
         warehouse.load(record)
         (row,) = warehouse.metrics.of_run(run.key)
