@@ -23,12 +23,13 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import JOB, JobStatus, Run, StoredMetric, Verdict, Workload, reason_class
 from ml_metrics.core.units import duration
 from ml_metrics.core.values import finite, short_hash
-from ml_metrics.judge import FIRST_ATTRIBUTES, Movement, change_text
+from ml_metrics.judge import FIRST_ATTRIBUTES, change_text
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse import Place, Warehouse, good_before, nodes_of_runs
 
 if TYPE_CHECKING:
+    from ml_metrics.judge import Movement  # whose module imports numpy
     from ml_metrics.measure.efficiency import NodeEffect, NodeRun
     from ml_metrics.pipeline import RunState
 
