@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -50,7 +51,11 @@ def read_secret(project: str, name: str, client: Any = None) -> str:
 
     path = f"projects/{project}/secrets/{name}/versions/latest"
     try:
-        answer = (client or _client()).access_secret_version(name=path, timeout=TIMEOUT_SECONDS)
+        if client is None:
+            from google.cloud.secretmanager_v1 import SecretManagerServiceClient
+
+            client = SecretManagerServiceClient()
+        answer = client.access_secret_version(name=path, timeout=TIMEOUT_SECONDS)
         return str(answer.payload.data.decode().strip())
     except NotFound:
         return ""
@@ -58,14 +63,6 @@ def read_secret(project: str, name: str, client: Any = None) -> str:
         log.warning("secret %s of project %s cannot be read: %s", name, project, type(error).__name__)
         return ""
 
-
-def _client() -> Any:
-    from google.cloud.secretmanager_v1 import SecretManagerServiceClient
-
-    return SecretManagerServiceClient()
-
-
-log = logger_of(__name__)
 
 SENDGRID_KEY = "sendgrid-api-key"
 """The name of a secret, shared with older systems."""
@@ -152,8 +149,7 @@ def _by_address(name: str, conn_id: str, settings: Settings) -> Channel:
     connection = _connection(conn_id)
     host, secret = (connection.host or "").strip().rstrip("/"), (connection.password or "").strip()
     address = secret if secret.startswith(("http://", "https://")) else f"{host}/{secret.lstrip('/')}"
-    if not address.startswith(("http://", "https://")):
-        raise ConfigError(f"connection `{conn_id}`: its host or its password should be the address of the webhook")
+    _check_address(address, conn_id, "its host or its password should be the address of the webhook")
     kinds: dict[str, Callable[..., Channel]] = {
         "webhook": Webhook,
         "teams": Teams,
@@ -167,10 +163,7 @@ def _mlflow(name: str, conn_id: str, settings: Settings) -> Channel:
 
     connection = _connection(conn_id)
     address = (connection.host or "").strip().rstrip("/")
-    if not address.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"connection `{conn_id}`: its host should be the address of the tracking server, with https://"
-        )
+    _check_address(address, conn_id, "its host should be the address of the tracking server, with https://")
     login, password = (connection.login or "").strip(), (connection.password or "").strip()
     experiment = str(connection.extra_dejson.get("experiment") or EXPERIMENT)
     if not re.fullmatch(r"[\w.\- /]{1,200}", experiment):
@@ -191,8 +184,7 @@ def _by_key(name: str, conn_id: str, settings: Settings) -> Channel:
     if not (connection.password or "").strip():
         raise ConfigError(f"connection `{conn_id}`: its password should be {key}")
     host = (connection.host or default_host).strip().rstrip("/")
-    if not host.startswith(("http://", "https://")):
-        raise ConfigError(f"connection `{conn_id}`: its host should be empty or an address such as {default_host}")
+    _check_address(host, conn_id, f"its host should be empty or an address such as {default_host}")
     return make(connection.password.strip(), host=_protected(host, conn_id, settings), name=name)
 
 
@@ -253,8 +245,10 @@ def _protected(address: str, conn_id: str, settings: Settings) -> str:
         host = parts.hostname or ""
     except ValueError:
         raise ConfigError(f"connection `{conn_id}`: its address is malformed") from None
-    trusted = {one.strip().lower() for one in settings.plain_http_hosts.split(",")}
-    if parts.scheme == "http" and not _is_this_machine(host) and host not in trusted:
+    trusted = {"localhost", *(one.strip().lower() for one in settings.plain_http_hosts.split(","))}
+    with suppress(ValueError):
+        trusted |= {host} if ip_address(host).is_loopback else set()
+    if parts.scheme == "http" and host not in trusted:
         raise ConfigError(
             f"connection `{conn_id}`: its address begins with http://, so that everybody on the way to {host} could "
             "read its secret. Use https://, or name the host in [ml_metrics] plain_http_hosts"
@@ -262,11 +256,9 @@ def _protected(address: str, conn_id: str, settings: Settings) -> str:
     return address.rstrip("/")
 
 
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _check_address(text: str, conn_id: str, otherwise: str) -> None:
+    if not text.startswith(("http://", "https://")):
+        raise ConfigError(f"connection `{conn_id}`: {otherwise}")
 
 
 def _connection(conn_id: str) -> Any:

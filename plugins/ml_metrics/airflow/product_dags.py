@@ -43,12 +43,12 @@ def compare(dag_id: str) -> DAG:
         "test": _line("Test", ABOUT_TEST),
         "base": _line("Base", "The version that is in use, such as an image: `app:1`"),
         "candidate": _line("Candidate", "The version that may be worse, such as `app:2`"),
-        "metrics": Param(
+        "metrics": _field(
             [],
+            "Metrics",
+            "The metrics that count, one a line. None: all; then the noisiest sets the number of runs",
             type=["null", "array"],
             items={"type": "string"},
-            title="Metrics",
-            description="The metrics that count, one a line. None: all; then the noisiest sets the number of runs",
         ),
         **_common(COMPARED_RUNS),
     }
@@ -59,20 +59,18 @@ def bisect(dag_id: str) -> DAG:
     params = {
         "test": _line("Test", ABOUT_TEST),
         "metric": _line("Metric", "The metric that changed, such as `step_time_p50`"),
-        "source": Param(
+        "source": _field(
             "list",
+            "Candidates from",
+            "The list below; images or parameters of past runs; the tags of the test's image in its registry; or the"
+            " packages in which the good and the bad run differ",
             type="string",
             enum=["list", "history", "tags", "packages"],
-            title="Candidates from",
-            description="The list below; images or parameters of past runs; the tags of the test's image in its"
-            " registry; or the packages in which the good and the bad run differ",
         ),
-        "candidates": Param(
-            None,
-            type=["null", "string"],
+        "candidates": _optional(
+            "Candidates",
+            "In the order of time, one a line, the first good and the last bad: commits, images, versions",
             format="multiline",
-            title="Candidates",
-            description="In the order of time, one a line, the first good and the last bad: commits, images, versions",
         ),
         "good": _optional(
             "Good", "Where the search begins: a version of the list, a tag, or the run key of a good run"
@@ -105,40 +103,24 @@ def _line(title: str, about: str) -> Param:
     return Param(type="string", minLength=1, title=title, description=about)
 
 
-def _optional(title: str, about: str) -> Param:
-    return Param(None, type=["null", "string"], title=title, description=about)
+def _field(default: Any, title: str, about: str, **schema: Any) -> Param:
+    return Param(default, title=title, description=about, **schema)
+
+
+def _optional(title: str, about: str, **schema: Any) -> Param:
+    return _field(None, title, about, type=["null", "string"], **schema)
 
 
 def _common(runs: int) -> dict[str, Param]:
+    effect = "The smallest change that matters, in percent. Half the effect takes four times as many runs"
+    budget = "The budget. Most answers take fewer"
+    node = "Trials that are compared with each other run on the node of the first of them"
+    what = "`image`, or the name of a parameter of the test, such as one that takes a commit"
     return {
-        "effect": Param(
-            DEFAULT_EFFECT,
-            type="number",
-            exclusiveMinimum=0,
-            maximum=1000,
-            title="Effect",
-            description="The smallest change that matters, in percent. Half the effect takes four times as many runs",
-        ),
-        "max_runs": Param(
-            runs,
-            type="integer",
-            minimum=1,
-            maximum=10_000,
-            title="Runs at most",
-            description="The budget. Most answers take fewer",
-        ),
-        "same_node": Param(
-            default=False,
-            type="boolean",
-            title="On one node",
-            description="Trials that are compared with each other run on the node of the first of them",
-        ),
-        "parameter": Param(
-            "image",
-            type="string",
-            title="What differs",
-            description="`image`, or the name of a parameter of the test, such as one that takes a commit",
-        ),
+        "effect": _field(DEFAULT_EFFECT, "Effect", effect, type="number", exclusiveMinimum=0, maximum=1000),
+        "max_runs": _field(runs, "Runs at most", budget, type="integer", minimum=1, maximum=10_000),
+        "same_node": _field(False, "On one node", node, type="boolean"),  # noqa: FBT003
+        "parameter": _field("image", "What differs", what, type="string"),
     }
 
 
