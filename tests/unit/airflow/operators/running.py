@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics import TestDefinition
@@ -162,3 +164,36 @@ class Process:
         found = self.folder.read_workload()
         assert found is not None
         return found
+
+
+SERVER = {
+    "current-context": "c",
+    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "users": [{"name": "u", "user": {"token": "t"}}],
+}
+
+
+def context_of(test: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> dict[str, Any]:
+    """The context of a run by hand, and a kubeconfig, for an operator that asks no cluster."""
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(folder / "runs"))
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(json.dumps(SERVER))
+    kubeconfig.chmod(0o600)
+    pushed: dict[str, Any] = {}
+    ti = SimpleNamespace(
+        dag_id=test, task_id="run_workload", run_id="manual__1", run_type="manual", triggering_user_name="alice",
+        try_number=1, max_tries=3, map_index=-1, conf=None, start_date=NOW,
+        xcom_push=lambda key, value: pushed.update({key: value}),
+    )  # fmt: skip
+    of_run = {"ti": ti, "dag": DAG(test, schedule=None), "dag_run": ti, "run_id": ti.run_id, "params": {"tag": "v7"}}
+    return {**of_run, "pushed": pushed, "kubeconfig": str(kubeconfig), **more}
+
+
+def prepared(test: TestDefinition, context: dict[str, Any]) -> Any:
+    """The operator before it asks for its workload."""
+    made: Any = RunWorkload(task_id="run_workload", test=test)
+    made.render_template_fields(context)
+    made.write_identity(context)
+    made.in_cluster, made.kubernetes_conn_id, made.config_file = False, None, context["kubeconfig"]
+    return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,8 @@ from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.operators.chosen_operator import workload_operator
 from ml_metrics.airflow.operators.gke import RunWorkloadOnGke
 from ml_metrics.airflow.operators.run_workload import RunWorkload, logs_command, workload_link
-from ml_metrics.core.model import Workload
+from ml_metrics.config.clusters import ClusterAccess
+from ml_metrics.core.model import JobStatus, Workload
 
 CHAIN = ["a@p.iam.gserviceaccount.com", "b@p.iam.gserviceaccount.com"]
 PRIVATE = Cluster(
@@ -117,9 +120,41 @@ def test_the_cluster_around_airflow_needs_no_connection(operator: Any, monkeypat
         _ = made.client  # what a pod has, and this process has not
 
 
-def test_links_lead_to_gke_only(operator: Any) -> None:
-    workload = Workload(status="success", pod="pod", namespace="ml")  # type: ignore[arg-type]
-    on_gke = operator(project="p", location="l").cluster
-    assert "/kubernetes/pod/l/tpus/ml/pod/" in str(workload_link(on_gke, "ml", "pod", "pod"))
-    assert 'cluster_name="tpus"' in logs_command(on_gke, workload, "")
-    assert workload_link(operator(in_cluster=True).cluster, "ml", "pod", "pod") is None
+GKE = ClusterAccess(project="a-project", location="us-central1-a", name="tests")
+PAGE = "http://airflow:8080/dags/a-test/runs/manual__2026-01-01T00%3A00%3A00/tasks/run_workload?try_number=2"
+RAN = Workload(JobStatus.SUCCESS, namespace="ns", pod="a-pod", queued_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+
+def test_a_pod_on_gke_has_a_page() -> None:
+    assert workload_link(GKE, "ns", "pod", "a-pod") == (
+        "https://console.cloud.google.com/kubernetes/pod/us-central1-a/tests/ns/a-pod/details?project=a-project"
+    )
+    for other in (None, ClusterAccess(in_cluster=True)):
+        assert workload_link(other, "ns", "pod", "a-pod") is None
+
+
+def test_logs_on_gke_are_downloaded_from_cloud_logging() -> None:
+    words = shlex.split(logs_command(GKE, RAN, PAGE))
+    assert words[:3] == ["gcloud", "logging", "read"]
+    assert words[3].split(" AND ") == [
+        'resource.type="k8s_container"',
+        'resource.labels.project_id="a-project"',
+        'resource.labels.location="us-central1-a"',
+        'resource.labels.cluster_name="tests"',
+        'resource.labels.namespace_name="ns"',
+        'resource.labels.pod_name="a-pod"',
+        'timestamp>="2026-01-02T03:04:05+00:00"',
+    ]
+
+
+def test_other_logs_are_downloaded_from_airflow() -> None:
+    assert shlex.split(logs_command(None, RAN, PAGE)) == [
+        "curl",
+        "-fsS",
+        "-H",
+        "Authorization: Bearer $AIRFLOW_TOKEN",
+        (
+            "http://airflow:8080/api/v2/dags/a-test/dagRuns/manual__2026-01-01T00%3A00%3A00/taskInstances/run_workload"
+            "/logs/2?full_content=true"
+        ),
+    ]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
-from airflow.sdk import DAG
 
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.manifests import RUN_FOLDER_ANNOTATION, job, pod
@@ -21,6 +17,7 @@ from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.pipeline.experiments import conf_of
 from ml_metrics.store.run_folder import RunFolder
+from unit.airflow.operators.running import context_of, prepared
 
 NEWEST = kubernetes_validate.latest_version()
 LABEL = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
@@ -71,61 +68,15 @@ EVERYTHING: dict[str, Any] = {
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    kubeconfig = tmp_path / "kubeconfig"
-    server = {"server": "https://127.0.0.1:1"}
-    kubeconfig.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "c",
-                "clusters": [{"name": "c", "cluster": server}],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                "users": [{"name": "u", "user": {}}],
-            }
-        )
-    )
-    kubeconfig.chmod(0o600)
     (tmp_path / "policy.yaml").write_text("{host_network: true, privileged: true}")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(tmp_path / "policy.yaml"))
-    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path / "runs"))
-    pushed: dict[str, Any] = {}
-    ti = SimpleNamespace(
-        dag_id="everything",
-        task_id="run_workload",
-        run_id="manual__2026-01-01T00:00:00+00:00",
-        run_type="manual",
-        triggering_user_name="alice",
-        try_number=1,
-        max_tries=3,
-        map_index=-1,
-        conf=None,
-        start_date=datetime.now(UTC),
-        xcom_push=lambda key, value: pushed.update({key: value}),
-    )
-    dag = DAG("everything", schedule=None)
-    return {
-        "kubeconfig": str(kubeconfig),
-        "ti": ti,
-        "dag": dag,
-        "dag_run": ti,
-        "run_id": ti.run_id,
-        "params": {"tag": "v7"},
-        "pushed": pushed,
-    }
-
-
-def prepared(operator: Any, context: Any) -> Any:
-    operator.write_identity(context)
-    operator.in_cluster, operator.kubernetes_conn_id, operator.config_file = False, None, context["kubeconfig"]
-    operator.render_template_fields(context)
-    return operator
+    return context_of("everything", tmp_path, monkeypatch)
 
 
 def test_a_trial_runs_on_the_node_of_the_trials_before(context: Any) -> None:
     context["dag_run"].conf = conf_of("image", "app:1", "gke-a-1")
     test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "node_selector": {"pool": "a"}})
-    operator = prepared(RunWorkload(task_id="run_workload", test=test), context)
+    operator = prepared(test, context)
     assert operator.request(context, "t-1")["spec"]["nodeSelector"] == {"pool": "a", HOSTNAME: "gke-a-1"}
 
 
@@ -149,7 +100,7 @@ def test_only_trials_are_kept_on_a_node(conf: dict[str, Any], params: tuple[str,
 
 def test_the_pod_is_the_one_that_render_prints(context: Any) -> None:
     test = TestDefinition.model_validate(EVERYTHING)
-    operator = prepared(RunWorkload(task_id="run_workload", test=test), context)
+    operator = prepared(test, context)
     made = operator.request(context, "everything-1")
     kubernetes_validate.validate(made, NEWEST, strict=True)
     folder = context["pushed"]["run_folder"]
@@ -168,7 +119,7 @@ def test_the_pod_is_the_one_that_render_prints(context: Any) -> None:
 
 def test_the_job_is_the_one_that_render_prints(context: Any) -> None:
     test = TestDefinition.model_validate({**EVERYTHING, "hosts": 2, "queue": "gpu", "retries": 2})
-    operator = prepared(RunWorkload(task_id="run_workload", test=test), context)
+    operator = prepared(test, context)
     made = operator.request(context, "job-everything-1")
     kubernetes_validate.validate(made, NEWEST, strict=True)
     folder = RunFolder(context["pushed"]["run_folder"])
@@ -191,7 +142,7 @@ def test_the_job_is_the_one_that_render_prints(context: Any) -> None:
 def test_a_cleared_run_that_had_succeeded_gets_the_folder_of_its_next_generation(hosts: int, context: Any) -> None:
     test = TestDefinition.model_validate({**EVERYTHING, "accelerator": "cpu", "hosts": hosts})
     folder_of("everything", context).write_workload(Workload(JobStatus.SUCCESS))
-    made = prepared(RunWorkload(task_id="run_workload", test=test), context).request(context, "everything-1")
+    made = prepared(test, context).request(context, "everything-1")
     spec = made["spec"]["template"] if hosts > 1 else made
     env = {one["name"]: one.get("value") for one in spec["spec"]["containers"][0]["env"]}
     wanted = f"{context['pushed']['run_folder']}/_ml_metrics/generation-2"
