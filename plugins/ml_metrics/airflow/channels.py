@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ml_metrics.airflow.connections import find_connection
+from ml_metrics.airflow.connections import find_connection, find_variable
 from ml_metrics.alerts import (
     DEFAULT_LOG_LINES,
     DEFAULT_MAILS_PER_HOUR,
@@ -93,17 +93,8 @@ def channel_of(name: str, settings: Settings, outbox: Channel) -> Channel:
 
 def named_secret(name: str, project: str) -> str:
     """Return the Airflow variable of this name, else the secret in Google Cloud's Secret Manager, else ""."""
-    from airflow.sdk import Variable
-
-    try:
-        value = Variable.get(name, default=None)
-    except Exception as error:  # noqa: BLE001  (Airflow's secret backends raise unrelated errors)
-        log.warning("Airflow's variable %s cannot be read: %s", name, type(error).__name__)
-        value = None
-    if value or not project:
-        return str(value or "").strip()
-
-    return read_secret(project, name)
+    value = find_variable(name).strip()
+    return value if value or not project else read_secret(project, name)
 
 
 def _smtp(name: str, conn_id: str, settings: Settings) -> Channel:  # noqa: ARG001  (the interface of every factory)

@@ -9,12 +9,15 @@ from ml_metrics.config.clusters import named_cluster
 from ml_metrics.core.errors import ConfigError, WarehouseError
 from ml_metrics.core.extras import require
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import logger_of
 from ml_metrics.store.disks import ADVICE, check_folders, separate_disks
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
     from ml_metrics.warehouse import Warehouse
+
+log = logger_of(__name__)
 
 
 def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehouse:
@@ -68,6 +71,17 @@ def cluster_kubeconfig() -> str | None:
 
     access = local_cluster.Access.of(settings)
     return local_cluster.start(settings.local_cluster_root, settings.local_image, access)
+
+
+def find_variable(name: str) -> str:
+    """Empty if it is not defined, or if Airflow does not answer."""
+    from airflow.sdk import Variable
+
+    try:
+        return str(Variable.get(name, default=None) or "")
+    except Exception as error:  # noqa: BLE001  (Airflow's secret backends raise unrelated errors)
+        log.warning("Airflow's variable %s cannot be read: %s", name, type(error).__name__)
+        return ""
 
 
 def find_connection(conn_id: str) -> Any | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ml_metrics.airflow.connections import find_variable
 from ml_metrics.core.errors import ConfigError, StorageError
 from ml_metrics.core.text import logger_of
 from ml_metrics.store import storage
@@ -31,7 +32,7 @@ def check_storage(settings: Settings) -> None:
         raise ConfigError(problem)
     root = settings.storage_root
     place = storage.Folder(root)
-    if place.exists(MARK) or _remembered() != root:
+    if place.exists(MARK) or find_variable(VARIABLE) != root:
         return
     # a bucket is not mounted: if anything is in it, a rule has removed what is old
     if storage.is_local(root) or not place.subfolders(""):
@@ -52,19 +53,8 @@ def mark_storage(settings: Settings) -> None:
         place.write(MARK, TEXT)  # anew each time, since something may remove what is old
     else:
         place.create(MARK, TEXT)
-    if _remembered() != root:
+    if find_variable(VARIABLE) != root:
         try:
             Variable.set(VARIABLE, root, description="The folder of runs that ML Metrics has marked as its own")
         except Exception as error:  # noqa: BLE001  (no run fails because of it: the next one tries again)
             log.warning("Airflow's variable %s cannot be written: %s", VARIABLE, type(error).__name__)
-
-
-def _remembered() -> str:
-    """Return the root that is marked; empty if none is, or if Airflow does not answer."""
-    from airflow.sdk import Variable
-
-    try:
-        return str(Variable.get(VARIABLE, default=None) or "")
-    except Exception as error:  # noqa: BLE001  (Airflow's secret backends raise unrelated errors)
-        log.warning("Airflow's variable %s cannot be read: %s", VARIABLE, type(error).__name__)
-        return ""

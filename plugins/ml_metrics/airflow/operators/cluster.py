@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
 from airflow.sdk import BaseHook, Connection
-from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.incluster_config import SERVICE_CERT_FILENAME, SERVICE_TOKEN_FILENAME
 from urllib3.exceptions import HTTPError
@@ -93,12 +92,13 @@ def _check_for_composer(test: TestDefinition) -> None:
         )
 
 
+UNREACHABLE = (HTTPError, HTTPException, ConnectionError, TimeoutError)
+OF_CLUSTER = (ApiException, *UNREACHABLE)
+"""All that a request to a cluster may raise, whether it passes or not."""
+
+
 def is_outage(error: BaseException | None) -> bool:
-    if isinstance(error, ApiException):
-        return error.status in TRANSIENT_STATUSES
-    if isinstance(error, AirflowException):
-        return isinstance(error.__context__, HTTPError)  # the provider raises this after its own retries
-    return isinstance(error, (HTTPError, HTTPException, ConnectionError, TimeoutError))
+    return error.status in TRANSIENT_STATUSES if isinstance(error, ApiException) else isinstance(error, UNREACHABLE)
 
 
 def is_refusal(error: BaseException | None) -> bool:
@@ -138,7 +138,7 @@ def wait_for_answer(request: Callable[[], object], timeout: timedelta) -> bool:
     while True:
         try:
             request()
-        except Exception as error:
+        except OF_CLUSTER as error:
             if settling.excuses(error):
                 time.sleep(POLL_SECONDS)
                 continue

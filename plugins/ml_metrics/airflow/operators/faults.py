@@ -32,7 +32,7 @@ from ml_metrics.airflow.clusters.outcome import index_of, outcome_of
 from ml_metrics.airflow.clusters.permissions import check_faults
 from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators import attempts
-from ml_metrics.airflow.operators.cluster import is_passing
+from ml_metrics.airflow.operators.cluster import OF_CLUSTER, is_passing
 from ml_metrics.airflow.operators.run import RUN_KEY, folder_of
 from ml_metrics.config.faults import ANYWHERE, COORDINATOR, EVERYWHERE, disks_of, fault_problems, planned
 from ml_metrics.config.policy import current_policy
@@ -456,7 +456,7 @@ class FaultWatch:
                 label_selector=f"{RUN_KEY}={self.run_key}",
                 _request_timeout=REQUEST_SECONDS,
             )
-        except Exception as error:
+        except OF_CLUSTER as error:
             if is_passing(error):
                 return []
             raise

@@ -39,6 +39,7 @@ from ml_metrics.airflow.operators.attempts import (
 from ml_metrics.airflow.operators.cluster import (
     KUBECONFIG,
     MAX_OUTAGES,
+    OF_CLUSTER,
     CheckedHook,
     Settling,
     default_kubeconfig,
@@ -408,7 +409,7 @@ class RunWorkload(KubernetesPodOperator):
     def _remove_all(self) -> None:
         try:
             self.remove_objects()
-        except Exception as error:
+        except OF_CLUSTER as error:
             if not is_passing(error):
                 raise
             self.log.warning("the workload could not be removed now; its deadline ends it: %s", error)
@@ -671,7 +672,7 @@ class RunWorkload(KubernetesPodOperator):
             self.use_cluster()
             try:
                 return action()
-            except Exception as error:
+            except OF_CLUSTER as error:
                 if settling.excuses(error):
                     self.log.warning("the API server refuses the request; trying again: %s", attempts.message_of(error))
                     time.sleep(OUTAGE_POLL_SECONDS)
@@ -760,7 +761,7 @@ class RunWorkload(KubernetesPodOperator):
         if self.observed is None and self.created:
             try:
                 self.observed = self.observe()
-            except Exception as error:
+            except OF_CLUSTER as error:
                 if not is_passing(error):
                     raise
                 self.log.warning("the end of the workload could not be read from the cluster: %s", error)

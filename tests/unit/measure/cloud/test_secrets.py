@@ -13,7 +13,6 @@ from google.cloud.secretmanager_v1.services.secret_manager_service.transports im
     SecretManagerServiceGrpcTransport,
 )
 
-from ml_metrics.airflow import channels
 from ml_metrics.airflow.channels import read_secret
 from servers.google_cloud import serving
 
@@ -57,6 +56,6 @@ def test_missing_credentials_are_logged(monkeypatch: pytest.MonkeyPatch, caplog:
 
         raise DefaultCredentialsError("no credentials")
 
-    monkeypatch.setattr(channels, "_client", no_login)
+    monkeypatch.setattr("google.cloud.secretmanager_v1.SecretManagerServiceClient", no_login)
     assert read_secret("my-project", "sendgrid-api-key") == ""
     assert "DefaultCredentialsError" in caplog.text
