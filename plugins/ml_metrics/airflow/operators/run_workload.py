@@ -373,7 +373,8 @@ class RunWorkload(KubernetesPodOperator):
                 self._defer(context, self.hosts)
             self._find_secrets(self.hosts)
             logs.follow(self.hosts.pods)
-            logs.log_for(SHORT_POLL_SECONDS if self.is_single or self.test.faults else POLL_SECONDS)
+            soon = self.test.faults or (self.is_single and stage is not Stage.RUNNING)
+            logs.log_for(SHORT_POLL_SECONDS if soon else POLL_SECONDS)  # or until the log ends, as the workload does
 
     def _defer(self, context: Context, hosts: Hosts) -> None:
         """Leave the worker: until a pod has ended, or for a while if not all run yet or the trigger failed."""
