@@ -7,7 +7,7 @@ the metric, and then shows which change it finds in time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,8 +22,6 @@ from ml_metrics.judge.replays import beginnings, replay
 from ml_metrics.judge.shape import MAX_RUNS, Kind, Noise, at_one_level, noise_of
 
 Values = NDArray[np.float64]
-Level = Callable[[Values], tuple[Values, Values]]
-"""The reference and the unit of the margin for each run from `WINDOW` on, of one series in each row."""
 
 FALSE_ALARMS = 0.001
 """The budget: one false alarm in 1,000 runs."""

@@ -20,9 +20,7 @@ from ml_metrics.judge.bounds import (
     Span,
     best_level,
     level_of,
-    levels_among,
     minimum_change,
-    outliers,
     scale_of,
     span_of,
 )
@@ -88,12 +86,6 @@ def test_equal_tolerates_rounding_only() -> None:
     assert verdict(rule, 0.300001).outcome is Outcome.FAIL
 
 
-def test_a_zero_bound_needs_an_exact_zero() -> None:
-    rule = condition({"fixed_value": 0}, "equal")
-    assert verdict(rule, 0.0).outcome is Outcome.PASS
-    assert verdict(rule, 1e-300).outcome is Outcome.FAIL
-
-
 @pytest.mark.parametrize("threshold", [{"stddevs_from_mean": 4}, {"mads_from_median": 4}])
 @pytest.mark.parametrize("constant", [5.0, 0.1, 0.0, -3.7, 1e308])
 def test_an_unchanged_constant_passes_and_a_changed_one_fails(threshold: dict[str, Any], constant: float) -> None:
@@ -101,13 +93,6 @@ def test_an_unchanged_constant_passes_and_a_changed_one_fails(threshold: dict[st
     assert verdict(rule, constant, history([constant] * 7)).outcome is Outcome.PASS
     above = math.nextafter(constant, INF) + abs(constant) * 1e-6
     assert verdict(rule, above, history([constant] * 7)).outcome is Outcome.FAIL
-
-
-def test_a_strict_rule_without_margin_fails_a_constant() -> None:
-    assert verdict(condition({"stddevs_from_mean": 0}, "less"), 5.0, history([5.0] * 7)).outcome is Outcome.FAIL
-    assert (
-        verdict(condition({"stddevs_from_mean": 0}, "less_or_equal"), 5.0, history([5.0] * 7)).outcome is Outcome.PASS
-    )
 
 
 def test_a_percentage_of_zero_accepts_only_zero() -> None:
@@ -118,14 +103,6 @@ def test_a_percentage_of_zero_accepts_only_zero() -> None:
     assert "min_change" in failed.reason
     roomy = condition({"percent_difference": 20}, "less", min_change={"absolute": 1})
     assert verdict(roomy, 0.1, history([0.0, 0.0])).outcome is Outcome.PASS
-
-
-def test_a_negative_mean_keeps_the_order_of_its_bounds() -> None:
-    rule = condition({"percent_difference": 10}, "greater")
-    past = history([-100.0, -100.0])
-    assert verdict(rule, -109.0, past).outcome is Outcome.PASS
-    assert verdict(rule, -111.0, past).outcome is Outcome.FAIL
-    assert verdict(rule, 50.0, past).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("values", [[1.7e308, -1.7e308], [1.7e308, 1.6e308]])
@@ -175,22 +152,6 @@ def test_one_percent_a_week_fails_against_the_best_level_and_not_the_mean(seed: 
     caught = failures(BEST, values)
     assert 20 < caught[0] < 50
     assert len(caught) > 90
-
-
-def test_one_lucky_run_does_not_set_the_level() -> None:
-    values = [100.0, 101.0, 99.0] * 5
-    assert verdict(BEST, 104.0, history([*values[:7], 50.0, *values[7:]])).outcome is Outcome.PASS
-    assert verdict(BEST, 106.0, history(values)).outcome is Outcome.FAIL
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_spread_does_not_grow_with_a_slow_change(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    steady = [float(each) for each in random.normal(100, 1, 100)]
-    creeping = [value + day * 0.2 for day, value in enumerate(steady)]
-    flat, sloped = (best_level(each, greater=False)[1] for each in (steady, creeping))
-    assert sloped == pytest.approx(flat, rel=0.1)
-    assert flat == pytest.approx(1, rel=0.3)
 
 
 TEN_DAYS = [9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0, 5.0, 0.0]
@@ -323,9 +284,6 @@ RELATIVE = [
 ]
 
 
-ANY = st.floats(allow_nan=False, allow_infinity=False)
-
-
 def test_one_run_that_is_too_good_does_not_loosen_the_bound() -> None:
     without = verdict(SPREAD, 110.0, history(STEADY)).bounds
     found = verdict(SPREAD, 110.0, history([*STEADY, 0.0]))
@@ -343,13 +301,6 @@ def test_a_value_that_is_too_good_passes_with_a_warning() -> None:
     assert alert.kind is AlertKind.IMPLAUSIBLE
     assert alert.message.startswith(f"Metric `loss` passed for test `{TEST}` and should be checked")
     assert Judgement.from_document(judgement.document()) == judgement
-
-
-def test_too_good_is_above_for_a_metric_that_should_be_great() -> None:
-    rule = condition({"mads_from_median": 5}, "greater")
-    assert verdict(rule, 300.0, history(STEADY)).implausible
-    assert not verdict(rule, 101.0, history(STEADY)).implausible
-    assert not verdict(rule, 1.0, history(STEADY)).implausible
 
 
 def test_muted_metrics_do_not_warn() -> None:
@@ -371,19 +322,6 @@ def test_huge_values_do_not_open_a_bound(rule: dict[str, object], outcome: str |
     assert verdict(rule, 100.0, past).outcome is Outcome.PASS
 
 
-def test_a_constant_has_outliers_beyond_a_tenth() -> None:
-    assert outliers([*[50.0] * 20, 51.0]) == frozenset()
-    assert outliers([*[50.0] * 20, 10.0]) == {20}
-
-
-def test_nine_values_in_a_row_are_a_level() -> None:
-    steady = STEADY * 4
-    few, many = [*steady, *[60.0] * (LASTING - 1)], [*steady, *[60.0] * LASTING]
-    assert outliers(few) == frozenset(range(80, 88))
-    assert levels_among(outliers(few), few) == []
-    assert levels_among(outliers(many), many) == [list(range(80, 89))]
-
-
 def test_a_lasting_improvement_becomes_the_baseline() -> None:
     better = [60 + (index % 5 - 2) * 0.7 for index in range(LASTING)]
     rule = condition({"stddevs_from_mean": 4}, "less")
@@ -391,11 +329,6 @@ def test_a_lasting_improvement_becomes_the_baseline() -> None:
     assert (before.outcome, before.baseline_points) == (Outcome.PASS, 40)
     assert (after.outcome, after.baseline_points) == (Outcome.FAIL, 9)
     assert "since the level changed in run run-00040 of 2026-02-10" in after.reason
-
-
-def test_a_few_values_have_no_outliers() -> None:
-    assert scale_of([1.0] * 7) is None
-    assert outliers([1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 1e9]) == frozenset()
 
 
 @pytest.mark.parametrize(("runs", "plausible", "implausible"), [(10, 12.5, 13.1), (20, 10.3, 10.5), (60, 8.7, 8.9)])
@@ -453,14 +386,6 @@ def test_small_losses_that_passed_do_not_add_up() -> None:
     found = verdict(PERCENT, 118.5, history(values))
     assert found.outcome is Outcome.FAIL
     assert found.baseline_points == 64
-
-
-def test_a_worse_level_that_tightens_the_bound_begins_a_baseline() -> None:
-    values = steps_of((100, 40), (105, 40))
-    whole, since = (verdict(SPREAD, 100.0, history(each)).bounds for each in (values[:40] * 2, values))
-    assert whole is not None
-    assert since is not None
-    assert verdict(SPREAD, 100.0, history(values)).baseline_points == 40
 
 
 @pytest.mark.parametrize("comparison", ["less", "greater"])

@@ -45,41 +45,12 @@ def rate(value: float, healthy: list[float], comparison: Comparison = LESS) -> f
     return found
 
 
-def test_a_value_like_the_others_is_common() -> None:
-    assert rate(100, noise()) > 0.4
-
-
 def test_a_value_beyond_all_runs_is_rarer_the_farther_it_is() -> None:
     healthy = noise()
     rates = [rate(value, healthy) for value in (104, 110, 130, 200)]
     assert rates == sorted(rates, reverse=True)
     assert rates[0] < 0.01
     assert rates[2] < 0.0001
-
-
-def test_the_bad_side_is_that_of_the_comparison() -> None:
-    healthy = noise()
-    assert rate(90, healthy, LESS) == 1
-    assert rate(90, healthy, GREATER) < 0.01
-    assert rate(90, healthy, WITHIN) == pytest.approx(rate(110, healthy, WITHIN), rel=0.5)
-
-
-def test_noise_that_remembers_makes_it_less_sure() -> None:
-    random = Random(1)
-    remembered, value = [], 0.0
-    for _ in range(100):
-        value = 0.8 * value + 0.6 * random.gauss(0, 1)
-        remembered.append(100 + value)
-    shuffled = remembered.copy()
-    random.shuffle(shuffled)
-    assert rate(110, remembered) > 3 * rate(110, shuffled)
-
-
-@pytest.mark.parametrize("power", [-1000, -500, 500, 1000])
-@pytest.mark.parametrize("value", [100.5, 104.0, 130.0])
-def test_values_of_any_magnitude_have_the_same_rate(power: int, value: float) -> None:
-    scaled = [math.ldexp(each, power) for each in noise()]
-    assert rate(math.ldexp(value, power), scaled) == pytest.approx(rate(value, noise()))
 
 
 @pytest.mark.parametrize("runs", [2, 5, 100])
@@ -100,15 +71,6 @@ def test_the_reason_says_that_a_history_is_constant_and_not_how_probable_noise_i
     assert "noise" not in found.reason
     assert found.false_alarm_rate is None
     assert "each of" not in verdict(rule, 9.0, history([3.0] * (runs - 1) + [3.001])).reason
-
-
-@pytest.mark.parametrize("runs", [8, 12, 40])
-def test_a_short_history_may_have_wider_noise_than_it_shows(runs: int) -> None:
-    """The rate in the documented formula: of n runs without memory, the widest counts as wider by 4 / n."""
-    healthy = [100.0 + (1, -1, -1, 1)[index % 4] for index in range(runs)]
-    found = verdict(condition({"stddevs_from_mean": 4}, "less"), 120.0, history(healthy))
-    expected = 1.1 / (runs + 1) * ((1 + 4 / runs) / 20) ** 2.5
-    assert found.false_alarm_rate == pytest.approx(expected, rel=1e-6)
 
 
 def test_no_rate_without_a_history() -> None:
@@ -216,22 +178,6 @@ def test_three_failures_in_a_row_are_an_event_and_no_noise(failures: int, counte
     ]
 
 
-def test_only_failures_among_the_runs_of_the_baseline_are_noise() -> None:
-    """Not those before it, nor those just before the judged run, nor a run of a failed job."""
-    rows = [
-        point(0, 9.0, "fail"),
-        point(1, 1.0),
-        point(2, 8.0, "fail"),
-        point(3, 7.0, "fail", status="failure"),
-        point(4, 6.0, "skipped"),
-        point(5, 2.0),
-        point(6, 9.0, "fail"),
-    ]
-    assert healthy_values([rows[1], rows[5]], rows, len(rows)) == [1, 8, 2]
-    assert healthy_values([], rows, len(rows)) == []
-    assert healthy_values([rows[5]], rows[:6], 6) == [2]
-
-
 @pytest.mark.parametrize(
     ("deviations", "memory"),
     [
@@ -246,16 +192,6 @@ def test_only_failures_among_the_runs_of_the_baseline_are_noise() -> None:
 def test_the_memory_of_noise_is_as_great_as_it_can_be_with_so_few_runs(deviations: list[float], memory: float) -> None:
     share = independent_runs(deviations, sorted(map(abs, deviations))) / len(deviations)
     assert share == pytest.approx((1 - memory) / (1 + memory), abs=1e-4)
-
-
-def test_a_lasting_regression_does_not_become_noise() -> None:
-    past = history(noise(60))
-    rates = []
-    for day in range(60, 75):
-        found = verdict(SPREAD, 120, past)
-        past.append(point(day, 120.0, found.outcome))
-        rates.append(found.false_alarm_rate)
-    assert len(set(rates)) == 1
 
 
 RULES = [
@@ -304,3 +240,26 @@ def test_rules_as_text(given: dict[str, Any], text: str) -> None:
 )
 def test_a_violation_names_the_bound_and_the_side(value: float, bounds: Bounds, text: str) -> None:
     assert violation(value, bounds) == text
+
+
+def test_the_bad_side_is_that_of_the_comparison() -> None:
+    healthy = noise()
+    assert rate(90, healthy, LESS) == 1
+    assert rate(90, healthy, GREATER) < 0.01
+    assert rate(90, healthy, WITHIN) == pytest.approx(rate(110, healthy, WITHIN), rel=0.5)
+
+
+def test_only_failures_among_the_runs_of_the_baseline_are_noise() -> None:
+    """Not those before it, nor those just before the judged run, nor a run of a failed job."""
+    rows = [
+        point(0, 9.0, "fail"),
+        point(1, 1.0),
+        point(2, 8.0, "fail"),
+        point(3, 7.0, "fail", status="failure"),
+        point(4, 6.0, "skipped"),
+        point(5, 2.0),
+        point(6, 9.0, "fail"),
+    ]
+    assert healthy_values([rows[1], rows[5]], rows, len(rows)) == [1, 8, 2]
+    assert healthy_values([], rows, len(rows)) == []
+    assert healthy_values([rows[5]], rows[:6], 6) == [2]

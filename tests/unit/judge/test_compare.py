@@ -51,13 +51,6 @@ def test_the_better_direction_decides(kind: Kind, change: float, answer: Answer)
     assert of(noisy(100, 10), noisy(100 * change, 10, 1), kind).answer is answer
 
 
-def test_a_change_below_the_effect_is_equivalent_even_if_it_is_certain() -> None:
-    found = of(noisy(100, 30, percent=0.1), noisy(101, 30, 1, percent=0.1))
-    assert found.answer is Answer.EQUIVALENT
-    assert found.interval
-    assert 0 < found.interval[0] < found.interval[1] < 2
-
-
 @pytest.mark.parametrize("base", [0.0, 1e-12, 5.0])
 def test_one_value_in_each_arm_shows_nothing_whatever_the_base(base: float) -> None:
     found = of([base], [7.0])
@@ -80,13 +73,6 @@ def test_a_host_that_changed_in_the_middle_is_told_not_averaged() -> None:
     assert "host that changed in the middle. Measure both arms in turns" in found.reason
 
 
-def test_constants() -> None:
-    same = of([5.0] * 4, [5.0] * 9)
-    assert (same.answer, same.change_percent, same.interval) == (Answer.EQUIVALENT, 0.0, (0.0, 0.0))
-    other = of([5.0] * 5, [5.5] * 5)
-    assert (other.answer, other.change_percent, other.interval) == (Answer.WORSE, 10.0, (10.0, 10.0))
-
-
 def test_zeros_have_no_percent() -> None:
     assert of([0.0] * 6, [0.0] * 6).answer is Answer.EQUIVALENT
     found = of([0.0] * 6, [0.0, 3.0, 4.0, 5.0, 3.0, 3.0])
@@ -103,13 +89,6 @@ def test_values_that_are_not_finite_are_left_out_and_reported() -> None:
     assert found.reason.endswith("1 value of the base is not finite. 2 values of the candidate are not finite")
     assert of([math.nan], noisy(1, 4)).reason == "no value of the base is finite"
     assert of([], noisy(1, 4)).reason == "the base did not measure it"
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e300, -1e300])
-def test_the_whole_range_of_numbers(scale: float) -> None:
-    found = of([scale * value for value in noisy(1, 6)], [scale * value for value in noisy(1.1, 6, 1)], UNKNOWN)
-    assert found.answer is Answer.WORSE
-    assert abs(found.change_percent or 0) == pytest.approx(10, abs=2)
 
 
 @settings(max_examples=60)
@@ -254,11 +233,6 @@ def test_blocks_are_exact_with_ties(blocks: list[Block]) -> None:
     assert statistics.tail_probabilities(arms_of(blocks), 0.0) == pytest.approx(by_enumeration(blocks))
 
 
-def see_saw(first: float, count: int) -> list[float]:
-    """Values that do not resemble the ones before."""
-    return [first + (place if place % 2 else count - place) for place in range(count)]
-
-
 def test_many_runs_are_nearly_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(3)
     for shift in (0.0, 0.3, 0.6):
@@ -267,13 +241,6 @@ def test_many_runs_are_nearly_exact(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(statistics, "EXACT_STEPS", 0)
             assert statistics.tail_probabilities(arms, 0.0) == pytest.approx(exact, rel=0.1, abs=0.001)
-
-
-def test_a_block_aligned_at_its_median_forgets_the_host() -> None:
-    calm = [([1.0, 2.0], [5.0, 6.0]), ([2.0, 1.5], [6.5, 5.5])]
-    moved = [calm[0], tuple([value + 100 for value in arm] for arm in calm[1])]
-    assert statistics.tail_probabilities(arms_of(calm), 0.0)[0] == pytest.approx(1 / 36)
-    assert statistics.tail_probabilities(arms_of(moved), 0.0)[0] == pytest.approx(1 / 36)  # type: ignore[arg-type]
 
 
 def test_values_that_resemble_the_ones_before_widen_the_noise() -> None:
@@ -344,14 +311,6 @@ def test_at_most_one_of_a_hundred_pairs_of_equal_runs_is_outside(noise: str) -> 
     assert sum(outside) <= 400 * OF_PAIRS
 
 
-def test_a_change_that_is_smaller_than_the_effect_is_equivalent() -> None:
-    calm = [100 + value / 1000 for value in EARLIER]
-    found = of_two(100.1, 100.2, earlier=calm)
-    assert found.answer is Answer.EQUIVALENT
-    assert found.interval
-    assert max(map(abs, found.interval)) < 2
-
-
 def test_what_is_unknown_is_said() -> None:
     assert of_two(None, 1.0).reason == "base did not measure it"
     assert of_two(None, None).reason == "base and candidate did not measure it"
@@ -383,3 +342,10 @@ def test_a_greater_difference_is_never_more_usual(earlier: list[float], base: fl
     assert rates == sorted(rates, reverse=True)
     if noise.widest:
         assert noise.rate(noise.margin) <= OF_PAIRS
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e300, -1e300])
+def test_the_whole_range_of_numbers(scale: float) -> None:
+    found = of([scale * value for value in noisy(1, 6)], [scale * value for value in noisy(1.1, 6, 1)], UNKNOWN)
+    assert found.answer is Answer.WORSE
+    assert abs(found.change_percent or 0) == pytest.approx(10, abs=2)

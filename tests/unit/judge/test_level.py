@@ -122,18 +122,6 @@ def test_nothing_fails_below_the_smallest_change(values: list[float], worse: int
     assert not any(failing(values, rule))
 
 
-@pytest.mark.parametrize("worse", [1, -1])
-@pytest.mark.parametrize("before", [12, 40, 300])
-@pytest.mark.parametrize("level", [1e-300, 1.0, 1e300, -7.0])
-def test_a_constant_that_changes_once_fails_from_the_third_or_fourth_run(worse: int, before: int, level: float) -> None:
-    values = [level] * before + [level + worse * abs(level) / 5] * 12
-    flags = failing(values, LevelRule(worse=worse))
-    assert not any(flags[: before + 2])
-    assert all(flags[before + 4 :])
-    assert not any(failing(values, LevelRule(worse=-worse)))
-    assert failing(values, LevelRule(worse=0))[before + 4 :] == flags[before + 4 :]
-
-
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize("runs", [4, 8, 12])
 def test_no_new_level_has_fewer_runs_than_asked(runs: int, noise: float) -> None:
@@ -213,69 +201,6 @@ def test_another_rule_has_no_level() -> None:
         level_verdict(verdict_on("loss", 1.0, own, earlier), own, earlier)
 
 
-def test_the_reference_is_the_level_to_keep() -> None:
-    values = noisy([(100, 30), (115, 10)])
-    found = verdict(RULE, values[-1], history(values[:-1]))
-    assert found.outcome is Outcome.FAIL
-    assert found.reference == pytest.approx(100, abs=1)
-    assert found.bounds is not None
-    assert found.reference * 1.029 <= found.bounds.upper < 110
-    assert found.spread == pytest.approx(1, rel=0.3)
-
-
-def test_a_failed_verdict_says_how_sure_it_is() -> None:
-    values = noisy([(100, 60), (115, 10)])
-    found = verdict(RULE, values[-1], history(values[:-1]))
-    assert found.false_alarm_rate is not None
-    assert found.false_alarm_rate <= 0.001
-    assert "very unlikely to be noise" in found.reason
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_loss_ends_when_the_level_is_back(seed: int) -> None:
-    failed = failing_runs(noisy([(100, 30), (115, 10), (100, 20)], seed))
-    assert failed == list(range(32, 41))
-
-
-def test_the_first_good_run_of_a_lost_level_is_not_yet_a_level() -> None:
-    values = noisy([(100, 30), (115, 10), (100, 1)])
-    found = verdict(RULE, values[-1], history(values[:-1]))
-    assert found.outcome is Outcome.FAIL
-    assert "this run is good again" in found.reason
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_an_improvement_passes_and_becomes_the_level_to_keep(seed: int) -> None:
-    failed = failing_runs(noisy([(100, 30), (80, 20), (100, 10)], seed))
-    assert failed == list(range(52, 60))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("bad", [(0,), (10, 11), (38, 39), (0, 1, 20, 21)])
-def test_bad_runs_do_not_hide_a_loss(seed: int, bad: tuple[int, ...]) -> None:
-    values = noisy([(100, 40), (110, 20)], seed)
-    for run in bad:
-        values[run] = 200 + run
-    failed = failing_runs(values)
-    assert failed == list(range(failed[0], 60))
-    assert 40 <= failed[0] <= 44
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_slow_loss_is_reported_before_it_adds_up_to_five_percent(seed: int) -> None:
-    values = [value * (1 + 0.003 * max(0, run - 40) / 7) for run, value in enumerate(noisy([(100, 200)], seed))]
-    failed = failing_runs(values)
-    assert 0.01 < 0.003 * (failed[0] - 40) / 7 < 0.05
-
-
-def test_a_slow_loss_has_no_first_run() -> None:
-    values = [value * (1 + 0.003 * max(0, run - 40) / 7) for run, value in enumerate(noisy([(100, 200)], noise=0.5))]
-    failed = failing_runs(values)
-    found = verdict(RULE, values[failed[0]], history(values[: failed[0]]))
-    assert found.reason.endswith("slowly: no run differs much from the ones before; a change counts from 1 % on")
-    assert found.false_alarm_rate is None
-
-
 def test_accepting_the_level_ends_the_failure() -> None:
     values = noisy([(100, 40), (115, 20)])
     acceptance = Acceptance(TEST, "loss", "run-00040", START + 45.5 * DAY)
@@ -287,13 +212,6 @@ def test_too_little_history_is_insufficient_data() -> None:
     assert found.outcome is Outcome.INSUFFICIENT_DATA
     assert found.reason == "the history has 9 of the 10 runs required"
     assert verdict(RULE, 1.0, history([1.0] * 10)).outcome is Outcome.PASS
-
-
-def test_runs_that_may_begin_a_new_level_are_counted() -> None:
-    values = noisy([(100, 40), (115, 2)])
-    found = verdict(RULE, values[-1], history(values[:-1]))
-    assert found.outcome is Outcome.PASS
-    assert found.reason.endswith("; 2 of 6 runs at a new level, which takes 3 or more")
 
 
 def test_the_reason_names_the_first_run_of_the_new_level_and_its_differences() -> None:
@@ -423,13 +341,6 @@ NIGHTS = 7
 
 
 WAIT = {"wait_for_n_points_of_history": 10}
-
-
-RULES_OF_FAMILIES = {
-    "mads": condition({"mads_from_median": 5}, "less", min_change={"percent": 3}, **WAIT),
-    "best": condition({"percent_difference": 5}, "less", against="best", **WAIT),
-    "sd": condition({"stddevs_from_mean": 4}, "less", **WAIT),
-}
 
 
 def score(family: str, *stories: str) -> Score:

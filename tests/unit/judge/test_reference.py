@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.core.model import Bounds, Outcome, StoredMetric
+from ml_metrics.core.model import Bounds, StoredMetric
 from ml_metrics.judge import Reference, distance, main_metric, reference_of
 from unit.judge.cases import DAY, START, condition, config, history, judged, point
 
@@ -159,13 +159,6 @@ def test_runs_of_trials_and_of_failed_jobs_and_later_ones_are_no_reference() -> 
     assert (reference.level, reference.good) == (100, rows[0])
 
 
-def test_runs_that_ended_at_the_same_time_are_ordered_by_key() -> None:
-    rows = [point(1, value, run=name) for name, value in (("a", 10.0), ("c", 30.0))]
-    reference = reference_of(point(1, 20.0, run="b"), rows)
-    assert reference is not None
-    assert (reference.level, reference.good) == (10, rows[0])
-
-
 def test_without_earlier_runs_the_reference_is_that_of_the_verdict() -> None:
     row = replace(point(3, 105.0), reference=100.0, unit="ms")
     assert reference_of(row, []) == Reference(100.0, unit="ms")
@@ -211,12 +204,6 @@ def test_the_words_name_the_day_of_the_change_and_what_differs_between_its_sides
     assert Reference(100, good).words(108, attributes) == "+8 % against 100"
 
 
-@pytest.mark.parametrize(("baseline", "level"), [(100.0, 100.0), (102.9, 102.9), (103.1, 100.0), (110.0, 100.0)])
-def test_a_baseline_that_runs_of_the_new_level_have_moved_is_no_reference(baseline: float, level: float) -> None:
-    """By more than a tenth of the change: then it is the level before the change."""
-    assert found([*[100.0] * 20, *[130.0] * 4], outcome=Outcome.FAIL, reference=baseline)[0] == level
-
-
 UP, DOWN = Bounds(-math.inf, 100), Bounds(100, math.inf)
 
 
@@ -259,22 +246,6 @@ def test_a_broken_metric_comes_before_one_that_got_worse() -> None:
     assert main_metric([worse, broken], {"worse": Reference(100, since=worse)}) == broken
 
 
-@pytest.mark.parametrize("outcome", ["fail", "missing", "non_finite"])
-def test_a_broken_metric_without_a_value_or_bounds_comes_first(outcome: str) -> None:
-    far, none = row("far", 1e9, upper=100.0), row("none", None, outcome, upper=100.0)
-    assert main_metric([far, none], {}) == none
-    unbounded = row("unbounded", 3.0)
-    assert main_metric([far, unbounded], {}) == unbounded
-
-
-def test_distances_are_compared_in_the_spread_of_each_metric() -> None:
-    noisy, calm = row("noisy", 150.0, upper=100.0, spread=50.0), row("calm", 104.0, upper=100.0, spread=1.0)
-    below = row("below", 90.0, lower=100.0, spread=5.0)
-    assert main_metric([noisy, calm, below], {}) == calm
-    assert main_metric([noisy, below], {}) == below
-    assert main_metric([noisy], {}) == noisy
-
-
 @pytest.mark.parametrize(
     ("rest", "value", "is_worse"),
     [
@@ -298,13 +269,6 @@ def test_a_level_got_worse_on_the_side_that_is_bounded_or_known_to_be_worse(
 ) -> None:
     one = row("loss", value, "pass", **rest)
     assert main_metric([one], {"loss": Reference(100, since=point(19, 1.0))}) == (one if is_worse else None)
-
-
-def test_no_level_got_worse_without_a_change_that_is_open() -> None:
-    one = row("loss", 120.0, "pass", upper=500.0)
-    assert main_metric([one], {"loss": Reference(100)}) is None
-    assert main_metric([one], {}) is None
-    assert main_metric([], {}) is None
 
 
 def test_the_level_that_got_worse_most_counts_and_of_equal_ones_the_first() -> None:

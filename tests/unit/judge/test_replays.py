@@ -60,9 +60,6 @@ def test_failed_jobs_missing_values_and_nan_are_replayed() -> None:
     assert kinds == ["job_status", "non_finite", "missing", "job_status", "missing"]
 
 
-VALUES = st.lists(st.one_of(st.floats(-50, 50), st.sampled_from([10.0, 30.0])), min_size=1, max_size=30)
-
-
 def test_the_document_of_a_replay() -> None:
     document = replayed(history([*STEADY, 30.0])).document()
     assert set(document) == {"runs", "summary"}

@@ -58,15 +58,6 @@ def test_the_family_is_named_for_most_seeds(family: str, kind: Kind) -> None:
     assert found[kind] >= 0.85 * len(SEEDS), found
 
 
-def test_memory_is_named_where_there_is_some() -> None:
-    remembered = Counter(noise_of(made("memory", seed)).memory_words for seed in SEEDS)
-    assert remembered["independent runs"] == 0
-    assert remembered["much memory"] >= 0.8 * len(SEEDS)
-    for family in ("normal", "heavy", "modes", "quantised", "skew"):
-        words = Counter(noise_of(made(family, seed)).memory_words for seed in SEEDS)
-        assert words["independent runs"] >= 0.9 * len(SEEDS), family
-
-
 def test_the_size_is_robust_and_belongs_to_one_level() -> None:
     values = made("normal", 1)
     plain = noise_of(values)

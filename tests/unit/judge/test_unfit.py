@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import RegressionTestConfig
-from ml_metrics.judge import Undecided, misfits, runs_to_read, undecided, unfit
+from ml_metrics.judge import Undecided, runs_to_read, undecided, unfit
 from unit.judge.cases import TEST, condition, config, history, point
 
 VALUES = [100 + 2 * float(value) for value in np.random.default_rng(3).normal(size=80)]
@@ -76,25 +76,12 @@ def test_rows_of_another_test_are_not_its_past() -> None:
     ]
 
 
-@pytest.mark.parametrize(("test", "problems"), [("", 1), (TEST, 1), ("another", 0)])
-def test_misfits_are_those_of_the_rows_of_the_test(test: str, problems: int) -> None:
-    rule = condition({"fixed_value": 1000}, "less")
-    assert len(misfits(config({"loss": rule}), history(VALUES, None, test=test), test=TEST)) == problems
-
-
 def test_a_baseline_that_never_fills_is_found() -> None:
     weekly = [point for place, point in enumerate(history([1.0] * 400, None)) if place % 7 == 0]
     rule = condition({"percent_difference": 5}, "less", time_window="30d", wait_for_n_points_of_history=10)
     assert unfit(config({"loss": rule}), weekly, test=TEST) == [
         ("loss", "decides none of 58 past runs: the history has 4 of the 10 runs required")
     ]
-
-
-def test_a_baseline_that_has_filled_once_is_no_finding() -> None:
-    weekly = [point for place, point in enumerate(history([1.0] * 400, None)) if place % 7 == 0]
-    daily = history([1.0] * 460, None)[400:]
-    rule = condition({"percent_difference": 5}, "less", time_window="30d", wait_for_n_points_of_history=10)
-    assert unfit(config({"loss": rule}), [*weekly, *daily], test=TEST) == []
 
 
 def test_a_history_without_times_is_found() -> None:
@@ -214,21 +201,10 @@ def test_default_is_reported_only_if_it_is_alone() -> None:
     assert undecided(config({"default": FIXED}), passing, TEST) == []
 
 
-def test_a_metric_of_default_that_is_gone_is_not_reported_for_ever() -> None:
-    old = [point(day, 1.0, "insufficient_data", metric="old") for day in range(12)]
-    now = [point(day, 1.0, "pass", metric="loss") for day in range(12, 40)]
-    assert undecided(config({"default": condition({"stddevs_from_mean": 4}, "less")}), [*old, *now], TEST) == []
-
-
 def test_a_metric_that_alerts_without_a_condition_is_reported() -> None:
     rules = RegressionTestConfig(metric_subset_to_alert=("loss",))
     (one,) = undecided(rules, history([1.0] * 12, "skipped"), TEST)
     assert one.reason == "metric_subset_to_alert names it, but no condition covers it"
-
-
-@pytest.mark.parametrize("outcome", ["pass", "fail", "missing", "non_finite", None])
-def test_a_decision_is_not_silence(outcome: str | None) -> None:
-    assert silent_in(history([1.0] * 40, outcome), FIXED) == []
 
 
 def test_the_reason_names_what_keeps_the_baseline_small() -> None:
@@ -252,9 +228,3 @@ def test_twice_the_runs_that_a_condition_needs_are_read() -> None:
     assert runs_to_read(config()) == 20
     assert runs_to_read(config({"loss": FIXED}), 7) == 14
     assert runs_to_read(config({"loss": WAITS, "acc": FIXED})) == 30
-
-
-def test_runs_are_counted_from_the_newest_in_order_of_time_and_key() -> None:
-    rows = [point(day // 2, 1.0, "insufficient_data", run=f"{day:02}") for day in range(40)]
-    rows[7] = point(3, 1.0, "pass", run="07")
-    assert [one.runs for one in silent_in(rows[::-1])] == [32]
