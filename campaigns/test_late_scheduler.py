@@ -35,11 +35,11 @@ def task_policy(task):
     if task.task_id != "run_workload":
         return
     task.pre_execute = lambda context: time.sleep({LATE_SECONDS})  # meanwhile, the scheduler is stopped
-    from ml_metrics.airflow.operators import pod_trigger
+    from ml_metrics.airflow.operators import pod_trigger, run_workload
 
     pod_trigger.MOST_SECONDS = {2 * LATE_SECONDS}
     if task.dag_id == "{AS_THE_PROVIDER_HAS_IT}":
-        pod_trigger.patient = lambda trigger, due: trigger
+        run_workload.patient = lambda trigger, due: trigger
 """
 
 
