@@ -279,10 +279,13 @@ def test_the_page_of_the_first_test_leads_to_a_judged_test(home: Home, tmp_path:
 
     file.write_text(limit.replace("include/workloads/first.py", str(program)))
     assert told("Set a limit") == told("Break it") == [run]
+    program.write_text(f"{source}print('learns')\n")
     good = home.run_warm(*run, "--watch")
     assert good.returncode == 0, good.stdout + good.stderr
     begun = [line.split("  ", 1)[1].strip() for line in good.stdout.split("\n\n")[0].splitlines()]
-    assert {*begun} == {task.replace("_", " ") for task in steps.TASKS}
+    assert {*begun} == {"learns", *(task.replace("_", " ") for task in steps.TASKS)}, (
+        "the tasks, and what the program says"
+    )
     assert "\nPASS  first-test, " in good.stdout
     assert good.stderr == ""
 

@@ -435,7 +435,7 @@ class HostLogs:
         if self._left_out:
             self._put(LEFT_OUT.format(self._left_out))
             self._left_out = 0
-        self._put(line)
+        self._put(f"[base] {line}")  # as the triggerer marks it; `ml-metrics run` looks for it
 
     def _put(self, line: str | None) -> None:
         if self._most:

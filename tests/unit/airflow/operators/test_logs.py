@@ -180,7 +180,7 @@ def test_the_first_host_is_followed_and_all_logs_are_files(tmp_path: Path) -> No
         logs.follow([pod(0), pod(1)])
         logs.follow([pod(0, ended=True), pod(1, ended=True)])
         paths = logs.save(RunFolder(str(tmp_path)), 2, [])
-    assert logged == ["line 10", "line 11"]
+    assert logged == ["[base] line 10", "[base] line 11"]
     text = "line 10\nline 11\n"
     assert files(tmp_path, paths) == {"attempt-2-host-0.log": text, "attempt-2-host-1.log": text}
 
@@ -202,7 +202,7 @@ def test_a_broken_stream_is_continued(tmp_path: Path) -> None:
         logs.follow([pod(0)])
         assert whole.wait(30)
         paths = logs.save(RunFolder(str(tmp_path)), 1, [])
-    assert logged == [f"line {second}" for second in range(10, 20)], "each line once"
+    assert logged == [f"[base] line {second}" for second in range(10, 20)], "each line once"
     assert files(tmp_path, paths)["attempt-1-host-0.log"].count("\n") == 10
 
 
@@ -236,7 +236,7 @@ def test_hosts_that_had_ended_when_they_were_first_seen_are_in_the_task_log(tmp_
     logged: list[str] = []
     with HostLogs(lambda _: LINES[:2], logged.append) as logs:
         paths = logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True), pod(1, ended=True)])
-    assert logged == ["line 10", "line 11"], "those of the first host"
+    assert logged == ["[base] line 10", "[base] line 11"], "those of the first host"
     assert len(paths) == 2
 
 
@@ -278,7 +278,7 @@ def test_known_secrets_are_masked_in_whole_logs(tmp_path: Path) -> None:
     logged: list[str] = []
     with HostLogs(lambda _: LINES[:1], logged.append, lambda line: line.replace("line", "***")) as logs:
         paths = logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True)])
-    assert logged[0] == "*** 10"
+    assert logged[0] == "[base] *** 10"
     assert files(tmp_path, paths)["attempt-1-host-0.log"] == "*** 10\n"
     assert logs.save(RunFolder(str(tmp_path)), 1, [pod(0, ended=True)]) == [], "once"
 
@@ -310,9 +310,9 @@ def test_lines_that_come_faster_than_they_are_logged_are_counted_and_saved(
         logs.follow([pod(0, ended=True)])
         paths = logs.save(RunFolder(str(tmp_path)), 1, [])
     assert logged == [
-        "line 10",
-        "line 11",
-        "line 12",
+        "[base] line 10",
+        "[base] line 11",
+        "[base] line 12",
         "7 lines came faster than they can be logged: they are in the saved log only",
     ]
     assert files(tmp_path, paths) == {"attempt-1-host-0.log": "".join(f"line {number}\n" for number in range(10, 20))}
@@ -332,4 +332,4 @@ def test_the_log_of_a_pod_that_is_removed_while_it_runs_is_shown_up_to_now() -> 
         assert logs.log_for(0.2)
         logs.show_rest(pod(0))
     over.set()
-    assert set(logged) == {"line"}
+    assert set(logged) == {"[base] line"}
