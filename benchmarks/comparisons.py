@@ -188,7 +188,7 @@ def _blocks(values: Values, random: Random, change: float) -> list[tuple[list[fl
     for first in range(0, min(len(values), BUDGET), BLOCK):
         runs = values[first : first + BLOCK]
         outer, inner = runs[[0, 3]], runs[[1, 2]]
-        base, candidate = (outer, inner) if random.random() < 0.5 else (inner, outer)  # noqa: PLR2004  (a coin)
+        base, candidate = (outer, inner) if random.random() < 0.5 else (inner, outer)
         blocks.append((base.tolist(), (candidate + np.abs(candidate) * change / 100).tolist()))
     return blocks
 
@@ -283,7 +283,7 @@ def with_spikes(random: Random, count: int) -> Values:
     return random.normal(size=count) + spikes
 
 
-def _print_search(  # noqa: PLR0917  (what a line depends on)
+def _print_search(
     name: str, noise: Noise, effect: float, history: int, candidates: int, part: int
 ) -> tuple[dict[str, float], float]:
     random, count = np.random.default_rng(SEED), SEARCHES[history] // part

@@ -49,7 +49,7 @@ class DeviceWriter:
         return True
 
     def _report(self, problem: str) -> None:
-        if problem not in self._reported and len(self._reported) < 20:  # noqa: PLR2004
+        if problem not in self._reported and len(self._reported) < 20:
             self._reported.add(problem)
             sys.stderr.write(f"devices: {problem!r}\n")
             sys.stderr.flush()

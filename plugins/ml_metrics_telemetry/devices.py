@@ -105,7 +105,7 @@ def _alive(parent: int | None) -> bool:
 
 def _seconds(text: str) -> float:
     value = float(text)
-    if not 0.1 <= value <= 86_400:  # noqa: PLR2004  (a day)
+    if not 0.1 <= value <= 86_400:
         raise ValueError(text)
     return value
 

@@ -93,7 +93,7 @@ def _text(number: int, text: str) -> bytes:
 
 def _varint(value: int) -> bytes:
     out = bytearray()
-    while value > 0x7F:  # noqa: PLR2004  (seven bits to a byte)
+    while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)

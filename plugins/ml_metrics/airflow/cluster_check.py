@@ -79,7 +79,7 @@ def _mapping(value: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _number(value: Any) -> int:
     text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0  # noqa: PLR2004  (no node has more)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 NODES_PER_PAGE = 500

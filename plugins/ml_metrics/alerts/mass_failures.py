@@ -243,7 +243,7 @@ def _update(cause: str, members: Sequence[StoredMessage], broken: Sequence[Incid
     )
 
 
-def reason_to_hold(  # noqa: PLR0917  (what a message is about, and what is known of other tests)
+def reason_to_hold(
     run: Run,
     kind: MessageKind,
     cause: str,

@@ -298,7 +298,7 @@ def _series(
     return found
 
 
-def is_beyond_budget(  # noqa: PLR0917  (what an alarm is, and what it is compared with)
+def is_beyond_budget(
     run: Run,
     owner: str,
     verdicts: Iterable[Verdict | None],

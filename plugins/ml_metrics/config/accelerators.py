@@ -159,7 +159,7 @@ class Tpu:
             raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}")
         sides = [int(side) for side in topology.split("x")]
         chips = math.prod(sides)
-        is_small = chips <= 64  # noqa: PLR2004  (up to a cube of 4, a side may be 2)
+        is_small = chips <= 64
         fits = all(side in {2, 4} if is_small else side % 4 == 0 for side in sides)
         if chips > self.max_chips or sides != sorted(sides) or not fits:
             rule = "; others have ascending sides that are multiples of 4" if self.max_chips else ""

@@ -485,7 +485,7 @@ class Condition(Strict):
             raise ValueError("since is in the future: until then no run has a baseline")
         percent = self.success_threshold.percent
         falls = not self.comparison.bounds_above
-        if falls and percent is not None and percent.value is None and percent.percent >= 100:  # noqa: PLR2004  (%)
+        if falls and percent is not None and percent.value is None and percent.percent >= 100:
             raise ValueError(
                 f"no positive metric can fall by {percent.percent:g} %: its bound would be 0 or below; "
                 "give less than 100, or a fixed_value for a metric that may be negative"

@@ -280,7 +280,7 @@ class PodRules:
                 yield ("metadata", key), "would keep the pod after its end, so a test cannot set it"
         for where, value in values_in(spec):
             key = str(where[-2] if isinstance(where[-1], int) else where[-1]) if where else ""
-            is_volume = where[:1] == ("volumes",) and len(where) == 3  # noqa: PLR2004  (volumes, a number, a kind)
+            is_volume = where[:1] == ("volumes",) and len(where) == 3
             if value is not None and (key in _RULES or key in _OTHERS or is_volume):
                 for below, what in self._of_value(where, key, value):
                     yield ("spec", *below), what

@@ -41,7 +41,7 @@ def check_schedule(schedule: str) -> str:
             )
         return schedule
     fields = schedule.split() if len(schedule) <= MAX_SCHEDULE else []
-    if len(fields) != 5:  # noqa: PLR2004  (minute, hour, day, month, weekday)
+    if len(fields) != 5:
         near = did_you_mean(f"@{schedule}", PRESETS)
         count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
         what = f"{schedule!r} is not a cron expression like '0 8 * * *': it has {count}, not 5"

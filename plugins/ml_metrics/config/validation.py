@@ -209,7 +209,7 @@ def _what(  # noqa: PLR0911  (one for each kind of error)
         meant = OTHER_WORDS.get(str(where[-1]), "")
         near = f"; did you mean {meant!r}?" if meant in valid else ""
         near = near or _in_a_section(model, where) or did_you_mean(str(where[-1]), valid)
-        few = f"; valid keys: {', '.join(valid)}" if 0 < len(valid) <= 12 else "; see docs/configuration.md"  # noqa: PLR2004
+        few = f"; valid keys: {', '.join(valid)}" if 0 < len(valid) <= 12 else "; see docs/configuration.md"
         return f"unknown key{near or few}"
     if kind == "missing":
         return "is required"

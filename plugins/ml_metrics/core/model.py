@@ -201,7 +201,7 @@ BENT = 0.1
 def knee_of(x: Sequence[float], y: Sequence[float]) -> int | None:
     """The point that is farthest from the line between the ends of a curve; None if it is straight."""
     height = max(y) - min(y)
-    if height <= 0 or len(x) < 3:  # noqa: PLR2004
+    if height <= 0 or len(x) < 3:
         return None
     slope = (y[-1] - y[0]) / (x[-1] - x[0])
     away = [abs(each - y[0] - slope * (at - x[0])) / height for at, each in zip(x, y, strict=True)]

@@ -45,7 +45,7 @@ def quoted(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def counted(number: int, noun: str) -> str:
@@ -59,7 +59,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or nothing if no option is similar."""
-    if len(word) > 100:  # noqa: PLR2004  (comparing more letters takes a time that nobody's mistake is worth)
+    if len(word) > 100:
         return ""
     from difflib import get_close_matches  # few processes ever need it
 

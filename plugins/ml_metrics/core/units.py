@@ -100,7 +100,7 @@ def _with_unit(value: float, digits: int, unit: str) -> str:
 
 def _number(value: float, digits: int) -> str:
     """Without an exponent where that is readable: `412`, `0.961`, `1,234`."""
-    if value == 0 or not math.isfinite(value) or not 1e-4 <= abs(value) < 1e12:  # noqa: PLR2004
+    if value == 0 or not math.isfinite(value) or not 1e-4 <= abs(value) < 1e12:
         return f"{value:.{digits}g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{decimals}f}"

@@ -80,7 +80,7 @@ class FaultFigures:
     note: str = ""
 
 
-def measure_faults(  # noqa: PLR0917  (what is known of a run)
+def measure_faults(
     journal: FaultJournal,
     files: Sequence[File],
     series: Sequence[Series],

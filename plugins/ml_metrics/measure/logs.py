@@ -112,7 +112,7 @@ def _forms(value: str) -> Iterator[str]:
     """Yield a value as programs print it: plain, in an address, in JSON, in Python, in hexadecimal, in base64."""
     plain = value.encode(errors="replace")
     yield from {value, quote(plain), quote(plain, safe=""), json.dumps(value)[1:-1], repr(value)[1:-1]}
-    if len(value) < 8:  # noqa: PLR2004  (so few letters or digits occur in ordinary words, too)
+    if len(value) < 8:
         return
     yield plain.hex()
     yield plain.hex().upper()
@@ -373,7 +373,7 @@ class Excerpt:
             return b"".join((self._head, gap, *self._tail))
 
     def _note_error(self, stamp: str, line: str) -> None:
-        text = error_of(shown(line).rstrip()) if len(line) <= 8_000 else ""  # noqa: PLR2004
+        text = error_of(shown(line).rstrip()) if len(line) <= 8_000 else ""
         try:
             at = datetime.fromisoformat(stamp) if text else None
         except ValueError:

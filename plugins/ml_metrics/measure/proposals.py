@@ -131,7 +131,7 @@ def _walk(document: Any, groups: dict[Keys, _Group], *, of_text: bool) -> None:
 def _are_alike(value: dict[str, Any]) -> bool:
     """Whether the keys of an object are names of what was measured: each leads to an object of the same keys."""
     shapes = [frozenset(one) for one in value.values() if isinstance(one, dict)]
-    return len(value) > 2 and len(shapes) == len(value) and all(shapes) and len(set(shapes)) == 1  # noqa: PLR2004
+    return len(value) > 2 and len(shapes) == len(value) and all(shapes) and len(set(shapes)) == 1
 
 
 def _number(value: Any) -> float | None:

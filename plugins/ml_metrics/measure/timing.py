@@ -109,7 +109,7 @@ def _exact(value: float, written: float) -> Start:
     spacing = float(np.spacing(np.float32(abs(value))))
     if abs(written - value) <= spacing * (0.5 + 1 / 64):
         return Start(written)
-    if spacing < 0.1:  # noqa: PLR2004  (seconds, which are not worth a warning)
+    if spacing < 0.1:
         return Start(value)
     return Start(
         value,
@@ -249,12 +249,12 @@ def _intervals(series: Series) -> tuple[NDArray[np.float64], NDArray[np.float64]
     nothing = np.empty(0), np.empty(0)
     with np.errstate(invalid="ignore", over="ignore"):
         seconds, steps = np.diff(series.wall_time), np.diff(series.step.astype(np.float64))
-        forward = (steps > 0) & np.isfinite(seconds) & (np.abs(seconds) < 1e8)  # noqa: PLR2004
-    if not forward.any() or (seconds[forward] > 0).mean() < 0.9:  # noqa: PLR2004  (in most of them, time passes)
+        forward = (steps > 0) & np.isfinite(seconds) & (np.abs(seconds) < 1e8)
+    if not forward.any() or (seconds[forward] > 0).mean() < 0.9:
         return nothing
     kept = forward & (seconds > 0)
     seconds, steps = seconds[kept], steps[kept]
     pause = seconds / steps > GAP * median(seconds / steps)
-    if pause.mean() > 0.02 and seconds[pause].sum() > seconds[~pause].sum():  # noqa: PLR2004
+    if pause.mean() > 0.02 and seconds[pause].sum() > seconds[~pause].sum():
         return nothing
     return seconds[~pause], steps[~pause]

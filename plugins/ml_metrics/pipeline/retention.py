@@ -130,7 +130,7 @@ def why_kept(run: StoredRun, ages: Ages, needed: Needed, now: datetime) -> str:
     return f"for {age.days} days" if now - run.ended_at < age else ""
 
 
-def prune(  # noqa: PLR0917  (what a pass looks at)
+def prune(
     tests: Iterable[str],
     stored: StoredRuns,
     ages: Ages,

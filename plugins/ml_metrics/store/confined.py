@@ -388,7 +388,7 @@ class _Removal:
         folders: list[str] = []
         with os.scandir(folder) as entries:
             for number, entry in enumerate(entries):
-                if len(folders) >= 1000 or (number % 256 == 0 and self.is_late()):  # noqa: PLR2004
+                if len(folders) >= 1000 or (number % 256 == 0 and self.is_late()):
                     break
                 if entry.is_dir(follow_symlinks=False):
                     folders += [] if entry.name in kept else [entry.name]

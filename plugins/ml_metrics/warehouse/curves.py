@@ -109,7 +109,7 @@ class StoredCurves:
         found = self.of_runs(run_keys, others, tests=tests, ends=ends, deployments=deployments)
         return {**found, **{(run_key, f"{SWEEP}{name}"): sweep for (run_key, name), sweep in sweeps.items()}}
 
-    def _rows(  # noqa: PLR0917  (parameters of one query)
+    def _rows(
         self, query: str, names: Names, run_keys: Names, tests: Names, ends: Ends, deployments: Names
     ) -> list[dict[str, Any]]:
         known = [ends[key] for key in run_keys if key in ends]

@@ -199,7 +199,7 @@ def _older_value(value: Any) -> Any:
     return value.isoformat(sep=" ") if isinstance(value, datetime) else value
 
 
-def _record(  # noqa: PLR0917  (the columns of a row)
+def _record(
     key: str, time: str, owner: str, test: str, code: int, metrics: dict[str, Any], metadata: dict[str, Any]
 ) -> RunRecord:
     if code not in STATUSES:

@@ -390,9 +390,7 @@ class Incidents:
         merged = [*reasons, *(one for one in found.reported if one not in reasons)]
         return self.database.change(MERGE, **named, reasons=json.dumps(merged)) > 0
 
-    def _say(  # noqa: PLR0917  (the columns of a row)
-        self, kind: str, test: str, incident: str, by: str, note: str, at: datetime | None
-    ) -> bool:
+    def _say(self, kind: str, test: str, incident: str, by: str, note: str, at: datetime | None) -> bool:
         """Add the row of this kind, of which an incident has one, or replace its user and content."""
         row = {"kind": kind, "test": test, "incident": incident, "said_by": by, "note": note}
         moment = as_utc(at) if at else self.moment(test)

@@ -32,7 +32,7 @@ class KnownLevels:
     """The runs at accepted levels, by metric."""
 
     @classmethod
-    def load(  # noqa: PLR0917  (a place in time is two)
+    def load(
         cls, warehouse: Warehouse, test: str, metrics: Sequence[str], until: datetime, exclude: str = "", more: int = 0
     ) -> KnownLevels:
         """Read the runs of a test before a time, `more` than one value needs, with a constant number of queries."""

@@ -117,7 +117,7 @@ class TaskRunnerMarker:
         ("triggerer", "LocalExecutor", Job(), "fork", ()),
     ],
 )
-def test_only_a_process_that_forks_others_imports_them(  # noqa: PLR0917  (one for each column)
+def test_only_a_process_that_forks_others_imports_them(
     monkeypatch: pytest.MonkeyPatch, argv: str, executor: str, component: object, method: str, expected: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["airflow", argv])

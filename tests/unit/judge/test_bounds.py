@@ -430,7 +430,7 @@ def test_any_floats_are_judged_without_a_warning(
     st.integers(1, 20),
     st.integers(0, 1_000),
 )
-def test_the_requested_history_suffices_for_a_shorter_baseline(  # noqa: PLR0917  (the history has many properties)
+def test_the_requested_history_suffices_for_a_shorter_baseline(
     rule: dict[str, Any], before: int, shift: float, after: int, window: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)

@@ -55,7 +55,7 @@ def series(seed: int, before: int, after: int, *, shift: float, noise: float) ->
     noise=st.sampled_from([0.0, 0.01, 0.1]),
     seed=st.integers(0, 10**6),
 )
-def test_a_planted_shift_never_shows_under_half_its_size(  # noqa: PLR0917  (what a series is made of)
+def test_a_planted_shift_never_shows_under_half_its_size(
     rule: str, before: int, after: int, shift: float, noise: float, seed: int
 ) -> None:
     rows = judged_series(RULES[rule], series(seed, before, after, shift=shift, noise=noise))

@@ -25,9 +25,7 @@ RELATIVE: dict[str, Any] = {"comparison": "less", "relative_to": "matmul"}
 NOISE = Random(1)
 
 
-def run(  # noqa: PLR0917  (a night is all of these)
-    place: Path, warehouse: Warehouse, night: int, rule: dict[str, Any], slow: float, loss: float
-) -> Verdict:
+def run(place: Path, warehouse: Warehouse, night: int, rule: dict[str, Any], slow: float, loss: float) -> Verdict:
     """Judge and load a run, which writes both metrics; return the verdict on the judged one."""
     config = {"metric_success_conditions": {"step_time": rule}}
     test = TestDefinition(name="t", image="i", command=("c",), regression_test_config=config)

@@ -106,7 +106,7 @@ def test_default_judges_no_cost(tmp_path: Path, warehouse: Warehouse) -> None:
         ("", "the price book cannot be used: "),
     ],
 )
-def test_a_judged_cost_that_is_unknown_is_missing_with_its_reason(  # noqa: PLR0917
+def test_a_judged_cost_that_is_unknown_is_missing_with_its_reason(
     prices: Path, tmp_path: Path, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, book: str | None, why: str
 ) -> None:
     if book is None:
@@ -164,7 +164,7 @@ def test_a_regression_states_what_it_costs_a_week(tmp_path: Path, warehouse: War
     ],
     ids=["no book", "no price", "no usable book", "no time"],
 )
-def test_a_regression_of_unknown_cost_is_missing_with_its_reason(  # noqa: PLR0917
+def test_a_regression_of_unknown_cost_is_missing_with_its_reason(
     prices: Path, tmp_path: Path, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch,
     conditions: dict[str, Any], book: str | None, expected: str,
 ) -> None:  # fmt: skip

@@ -105,7 +105,7 @@ COMPARED = {**BEST, "window": 3, "compare_to": OTHER}
 
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rules().filter(lambda rule: "window" in rule), st.booleans(), PAST, LATER, st.integers(0, 40))
-def test_no_verdict_depends_on_removals(  # noqa: PLR0917  (a history, and what happens to it)
+def test_no_verdict_depends_on_removals(
     both: tuple[Warehouse, Warehouse],
     rule: dict[str, Any],
     compares: bool,

@@ -124,7 +124,7 @@ def service(
     }
 
 
-def _pod(  # noqa: PLR0917  (the differences between a single pod and a pod of a Job)
+def _pod(
     test: TestDefinition,
     job_name: str,
     run_dir: str | None,

@@ -119,7 +119,7 @@ def _is_gone(state: RunState) -> bool:
     return False
 
 
-def _tell(  # noqa: PLR0917  (what is lost, and what is known of it)
+def _tell(
     marker: Marker,
     error: UnreadableInputError,
     mail: MailSettings,

@@ -127,7 +127,7 @@ class Score:
         known = np.bincount(node, of_test[test] * own * (1 - own / total[test]), size)
         deviation = np.sqrt(np.maximum(spread, 0.0))
         # a sum that varies less in permutations does so by rounding alone
-        compared = (np.bincount(visits.node, minlength=size) > 1) & (deviation > 1e-9)  # noqa: PLR2004
+        compared = (np.bincount(visits.node, minlength=size) > 1) & (deviation > 1e-9)
         error = np.divide(deviation, known, out=np.full(size, np.inf), where=compared)
         return cls(scored, deviation, error, compared)
 
@@ -299,7 +299,7 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = 1.0) -> list[Node
         limit = limit_of(rest, scores, more, ERROR, random) + more
         width = _widths(effect, score, limit, scores[-1].error)
         worst = int(np.argmax(score - more))
-        named = bool(score[worst] > limit[worst] and effect[worst] >= smallest and len(found) < 20)  # noqa: PLR2004
+        named = bool(score[worst] > limit[worst] and effect[worst] >= smallest and len(found) < 20)
         for node in [worst] if named else np.unique(rest.node).tolist():
             name = rest.names[node]
             found[node] = NodeEffect(

@@ -287,6 +287,6 @@ def _number(value: Any, where: str) -> Fraction:
         number = Decimal(value) if isinstance(value, str | int | Decimal) and not isinstance(value, bool) else None
     except InvalidOperation:
         number = None
-    if number is None or not number.is_finite() or abs(number.adjusted()) > 60:  # noqa: PLR2004
+    if number is None or not number.is_finite() or abs(number.adjusted()) > 60:
         raise UnreadableInputError(f"{where}: should be a number, not {value!r}")
     return Fraction(number)

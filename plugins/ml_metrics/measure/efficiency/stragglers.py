@@ -306,7 +306,7 @@ class _Finder:
         """Let the first transfers backward wait for the last forward computation but one before the first backward."""
         kinds = [self._trace.operations[at].kind for at in computing]
         first = kinds.index(BACKWARD) if BACKWARD in kinds else 0
-        if first < 2:  # noqa: PLR2004  (no computation but one before it)
+        if first < 2:
             return
         for kind in ("backward-recv", "backward-send"):
             for at in self._of(stage, kind)[:1]:
@@ -390,7 +390,7 @@ def own_durations(trace: Trace, order: Order) -> NDArray[np.float64]:
         if index in order.across_ranks:
             began = began.max(axis=-1, keepdims=True)
         took = trace.end[at] - began
-        took[took <= -0.01] = 0.0  # noqa: PLR2004  (a clock is wrong, and the transfer took no time)
+        took[took <= -0.01] = 0.0
         own[at] = took
     return own
 
@@ -452,14 +452,14 @@ class Explanation:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        if self.slowdown < 1.03:  # noqa: PLR2004  (the shares of a smaller one would be noise)
+        if self.slowdown < 1.03:
             return ()
         named = []
         if self.slowest_workers >= MOST:
             named.append(f"slow workers: {', '.join(f'rank {rank}' for rank in self.slowest)}")
         if self.last_stage >= MOST and len(self.by_stage) > 1:
             named.append("a long last stage")
-        if self.correlation is not None and self.correlation >= 0.9:  # noqa: PLR2004
+        if self.correlation is not None and self.correlation >= 0.9:
             named.append("lengths of sequences: forward and backward times of a microbatch vary together")
         return tuple(named)
 
@@ -555,6 +555,6 @@ def _correlation(trace: Trace) -> float | None:
         sides = [took[list(side)] for side in zip(*each, strict=True)]
         forward, backward = (one - one.mean(axis=(0, 1)) for one in sides)
         vary = all(one.std() > ROUNDING * side.mean() for one, side in zip((forward, backward), sides, strict=True))
-        if forward.size >= 8 and vary:  # noqa: PLR2004
+        if forward.size >= 8 and vary:
             found.append(float(np.corrcoef(forward.ravel(), backward.ravel())[0, 1]))
     return float(np.median(found)) if found else None

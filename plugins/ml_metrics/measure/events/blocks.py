@@ -510,7 +510,7 @@ class BlockReader:
         """
         descriptor, size, end, windows = stream.fileno(), os.fstat(stream.fileno()).st_size, begin, 0
         found, reported = list[tuple[int, int, int]](), position
-        while windows < 8 and end + WINDOW_SIZE <= self.capacity:  # noqa: PLR2004  (so many without one to skip)
+        while windows < 8 and end + WINDOW_SIZE <= self.capacity:
             stop = end + os.preadv(descriptor, [self._bytes[end : end + WINDOW_SIZE]], position)
             if stop == end:
                 break

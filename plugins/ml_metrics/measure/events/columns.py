@@ -292,7 +292,7 @@ class TemplateCache:
     def trim(self) -> None:
         """Forget everything if it is much: a file in which every record has its own tag would fill the memory."""
         known = sum(len(template.names) for templates in self._by_length.values() for template in templates)
-        if known > 100_000:  # noqa: PLR2004
+        if known > 100_000:
             self._by_length.clear()
 
     def of(self, row: NDArray[np.uint64], length: int) -> Template | None:
@@ -318,7 +318,7 @@ def shared_layout(row: NDArray[np.uint64], length: int) -> Layout | None:
     except NonCanonicalError:
         return None
     start, end = layout.step or (STEP - ROW_PREFIX, STEP - ROW_PREFIX)
-    return layout if layout.reusable and start == STEP - ROW_PREFIX and end - start <= 7 else None  # noqa: PLR2004
+    return layout if layout.reusable and start == STEP - ROW_PREFIX and end - start <= 7 else None
 
 
 MIN_GROUP_ROWS = 48

@@ -64,7 +64,7 @@ class GoodputCalculator:
             nor a `compatible` calculator has.
     """
 
-    def __init__(  # noqa: PLR0917  (the older library's signature)
+    def __init__(
         self,
         job_name: str,
         logger_name: str = "",

@@ -392,7 +392,7 @@ class EntriesBuilder:
             yield f"the log is long: {self._together} regular steps after each other are taken together as one"
         if self._of_further_writers:
             yield f"{self._of_further_writers} entries of more than {MAX_WRITERS:,} processes left out"
-        if len(self._other_jobs) > 3:  # noqa: PLR2004  (as many are named)
+        if len(self._other_jobs) > 3:
             named = ", ".join(repr(name) for name in list(self._other_jobs)[:3])
             others = f"{len(self._other_jobs)} other jobs ({named}, ...)"
             yield f"{self._other_jobs.total()} entries are of {others}, and were left out"
@@ -464,7 +464,7 @@ def _taken_together(columns: Columns, count: int) -> Columns:
 
     A step beside an event, a restart or a stall is not regular, and neither are the first two.
     """
-    if count == 1 or len(columns[0]) <= 4:  # noqa: PLR2004  (none of them is between two regular ones)
+    if count == 1 or len(columns[0]) <= 4:
         return columns
     order = np.argsort(columns[3], kind="stable")
     kind, time, number, writer = (column[order] for column in columns)

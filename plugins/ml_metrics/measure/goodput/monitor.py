@@ -242,7 +242,7 @@ class GoodputMonitor:
         cloud_logger: A source of entries other than files: `ml_metrics.measure.cloud.CloudLogger`.
     """
 
-    def __init__(  # noqa: PLR0917  (the older library's signature)
+    def __init__(
         self,
         job_name: str,
         logger_name: str,

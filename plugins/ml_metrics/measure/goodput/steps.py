@@ -45,7 +45,7 @@ def _periods(step: Numbers) -> list[int]:
 
     If there are few steps, they are the distances of all pairs, as two on a schedule may have another between them.
     """
-    few = len(step) <= 12  # noqa: PLR2004
+    few = len(step) <= 12
     distances = (step[None, :] - step[:, None])[np.triu_indices(len(step), 1)] if few else np.diff(step)
     periods, counts = np.unique(distances[distances > 1], return_counts=True)
     most_common: list[int] = periods[np.argsort(-counts, kind="stable")].tolist()
@@ -65,15 +65,15 @@ def _on_schedule(
         on: NDArray[np.bool_] = step % period == remainder
         count = int(on.sum())
         expected = (span[1] - remainder) // period - (span[0] - 1 - remainder) // period
-        if count > 2 and count >= 0.7 * expected:  # noqa: PLR2004
+        if count > 2 and count >= 0.7 * expected:
             return on
-        pair = count == expected == 2 and remainder in {0, 1, period - 1}  # noqa: PLR2004
+        pair = count == expected == 2 and remainder in {0, 1, period - 1}
         if pair and seconds[on].max() <= 1.5 * seconds[on].min():
             return on
-    if left.sum() > 3:  # noqa: PLR2004  (three distances)
+    if left.sum() > 3:
         similar = left & (seconds <= 3 * np.median(seconds[left]))
         gaps = np.diff(step[similar])
-        if len(gaps) >= 3 and np.ptp(gaps) <= 0.2 * float(np.median(gaps)):  # noqa: PLR2004
+        if len(gaps) >= 3 and np.ptp(gaps) <= 0.2 * float(np.median(gaps)):
             return similar
     return None
 
@@ -109,7 +109,7 @@ class CountedSteps(NamedTuple):
 
 def find_stalls(intervals: Sequence[Interval], segments: Sequence[Segment]) -> tuple[Stall, ...]:
     steps = counted_steps(intervals, segments, {PRODUCTIVE}) if intervals else None
-    if steps is None or len(steps.step) < 5:  # noqa: PLR2004  (fewer do not show what is usual)
+    if steps is None or len(steps.step) < 5:
         return ()
     seconds = steps.seconds
     # those that took longest may be unusual: a twentieth of the steps, or up to three in a short job
@@ -217,10 +217,10 @@ class StepDeviation:
         steps before those if the job has that many.
         """
         absolute = self.absolute
-        if len(absolute) < 100:  # noqa: PLR2004
+        if len(absolute) < 100:
             return float(absolute.mean())
         spike = float(np.percentile(absolute[-100:], 90))
-        return spike if len(absolute) < 1100 else spike - float(np.median(absolute[-1100:-100]))  # noqa: PLR2004
+        return spike if len(absolute) < 1100 else spike - float(np.median(absolute[-1100:-100]))
 
 
 def step_deviation(
@@ -272,7 +272,7 @@ def step_rate(intervals: Sequence[Interval], segments: Sequence[Segment], low: f
     """The times of the steps that ran within a window; None if they are fewer than ten."""
     steps = counted_steps(intervals, segments, {PRODUCTIVE, Bucket.STALL})
     inside = (steps.start >= low) & (steps.end <= high)
-    if inside.sum() < 10:  # noqa: PLR2004
+    if inside.sum() < 10:
         return None
     productive = counted_steps(intervals, segments, {PRODUCTIVE})
     spent = float((productive.seconds * productive.between)[inside].sum())

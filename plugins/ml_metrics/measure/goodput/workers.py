@@ -85,7 +85,7 @@ def _lanes(step: list[int], time: list[float]) -> list[list[int]]:
             ages = [(moment - time[lane[-1]], lane) for lane in fitting if step[lane[-1]] == closest]
             active = 3 * min(age for age, _ in ages)
             min((lane for age, lane in ages if age <= active), key=lambda lane: lane[-1]).append(at)
-        elif len(lanes) < 64:  # noqa: PLR2004
+        elif len(lanes) < 64:
             lanes.append([at])
         else:
             return []

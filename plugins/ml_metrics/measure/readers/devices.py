@@ -262,7 +262,7 @@ class TpuTables:
         match = (SHARE if is_share else USED if is_memory else AMOUNT).fullmatch(cell)
         if match is None:
             samples.not_available += 1
-        elif (is_share and float(match[1]) > 100) or (is_memory and float(match[1]) > float(match[2])):  # noqa: PLR2004  (%)
+        elif (is_share and float(match[1]) > 100) or (is_memory and float(match[1]) > float(match[2])):
             samples.impossible += 1
         elif is_share:
             samples.add(SHARES[name], PERCENT, float(match[1]))

@@ -81,7 +81,7 @@ THOUSANDS = re.compile(r"[+-]*\d+(,[^,.]{3}(\.[^,]*)?)+")
 
 def whole(text: str) -> int | None:
     text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004  (64 bits)
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def _named(pairs: Mapping[str, str], names: Mapping[str, str | tuple[str, float]]) -> dict[str, float]:

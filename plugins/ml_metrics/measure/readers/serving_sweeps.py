@@ -234,7 +234,7 @@ def _in_seconds(row: Mapping[str, str]) -> bool:
     """Whether times are seconds where the header says ms: the tokens a second of a user are 1 / time of a token."""
     time = number(row.get("Median TPOT (ms)"))
     tokens = number(row.get("Median Interactivity (tok/s/user)"))
-    return time is not None and tokens is not None and time * tokens < 30  # noqa: PLR2004  (1 in s, 1,000 in ms)
+    return time is not None and tokens is not None and time * tokens < 30
 
 
 def rows_of_csv(lines: Iterable[str], delimiter: str = ",") -> Iterator[dict[str, str]]:

@@ -72,7 +72,7 @@ router = APIRouter(dependencies=[LOGIN_REQUIRED, Depends(check_form)])
 
 
 @router.post("/accept")
-def accept(  # noqa: PLR0917  (the fields of a form)
+def accept(
     visitor: CurrentVisitor,
     test: ShortField,
     metric: MetricsField,
@@ -113,7 +113,7 @@ def assign(visitor: CurrentVisitor, test: TestsField, person: ShortField = "", p
 
 
 @router.post("/assess")
-def assess(  # noqa: PLR0917  (the fields of a form)
+def assess(
     visitor: CurrentVisitor,
     test: ShortField,
     answer: Annotated[Literal["regression", "no-regression"], Form()],

@@ -243,7 +243,7 @@ def not_running(problems: Mapping[str, Iterable[str]]) -> list[str]:
             tests.setdefault(name, []).append(test)
     lines = []
     for name, found in sorted(tests.items(), key=lambda each: -len(each[1])):
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""  # noqa: PLR2004
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         verb, named = "does" if len(found) == 1 else "do", ", ".join(found[:3])
         lines.append(f"{counted(len(found), 'test')} {verb} not run as defined, {short_name(name)}: {named}{more}")
     return lines

@@ -273,7 +273,7 @@ def beating(second: int, **other: str | None) -> dict[str, Any]:
         (beating(1, scheduler=None, dag_processor=None, triggerer=None), beating(1), beating(1, scheduler=None), False),
     ],
 )
-def test_another_airflow_on_the_same_port_is_not_healthy(  # noqa: PLR0917  (what is compared)
+def test_another_airflow_on_the_same_port_is_not_healthy(
     before: Any, answer: Any, after: Any, is_own: bool, airflow: type[Airflow], found: Any, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

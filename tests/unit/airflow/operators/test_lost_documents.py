@@ -59,7 +59,7 @@ def with_another_key(_: Played, monkeypatch: pytest.MonkeyPatch) -> Callable[[],
 @pytest.mark.parametrize("status", [JobStatus.SUCCESS, JobStatus.FAILURE])
 @pytest.mark.parametrize("lose", [unmounted, with_another_key])
 @pytest.mark.parametrize("before", range(len(AFTER)))
-def test_a_run_whose_documents_are_lost_stays_as_it_is_until_they_are_back(  # noqa: PLR0917
+def test_a_run_whose_documents_are_lost_stays_as_it_is_until_they_are_back(
     before: int, lose: Any, status: JobStatus, played: Played, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     played.play_workload(status)

@@ -139,7 +139,7 @@ def test_a_job_that_fails_states_why_and_is_removed(process: Process) -> None:
         (1, [one(3)], "^ExitCode:3: ", "ExitCode:3"),
     ],
 )
-def test_waiting_that_is_useless_ends(  # noqa: PLR0917  (kinds of ends)
+def test_waiting_that_is_useless_ends(
     count: int, answers: list[Any], message: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = Process(tmp_path, monkeypatch, count)

@@ -119,7 +119,7 @@ def test_nothing_else_is_a_template_of_airflow() -> None:
         ({}, {"notify": "ceo@victim.org"}, {"recipients": ["*@good.org"]}, "'ceo@victim.org' is not in `recipients`"),
     ],
 )
-def test_the_whole_pod_is_checked_before_the_cluster_gets_it(  # noqa: PLR0917  (what a run consists of)
+def test_the_whole_pod_is_checked_before_the_cluster_gets_it(
     hosts: int,
     content: dict[str, Any],
     params: dict[str, Any],

@@ -99,7 +99,7 @@ def printed(text: str, workload: Workload, profile: str = "maxtext", name: str =
     st.floats(1, 30),
     st.none() | st.integers(10, 19),
 )
-def test_goodput_is_within_one_percent_of_the_recorder(  # noqa: PLR0917
+def test_goodput_is_within_one_percent_of_the_recorder(
     line: Any, seconds: list[float], startup: float, every: int, saving: float, killed_at: int | None
 ) -> None:
     """With saves that are recorded as an event, and with a restart from the newest save."""

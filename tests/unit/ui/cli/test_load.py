@@ -110,7 +110,7 @@ def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: P
         (STRICTER, "did not pass: loss_final"),
     ],
 )
-def test_a_warning_is_no_failure_and_a_run_without_conditions_is_recorded(  # noqa: PLR0917
+def test_a_warning_is_no_failure_and_a_run_without_conditions_is_recorded(
     address: str, runs: Path, tmp_path: Path, ml: Shell, config: str, line: str
 ) -> None:
     (tmp_path / "other.yaml").write_text(config)

@@ -304,7 +304,7 @@ def test_the_runs_of_a_block_stay_on_the_node_of_its_first_one(
         (("--parameter", "comit"), lambda _: 0.5, 2, "did you mean 'commit'?"),
     ],
 )
-def test_comparisons_that_end_early(  # noqa: PLR0917
+def test_comparisons_that_end_early(
     options: tuple[str, ...],
     level: Level,
     code: int,

@@ -126,7 +126,7 @@ class ExecApi:
 
 def reads_result(command: Sequence[str]) -> bool:
     """Return whether a command is the one that prints the workload's result."""
-    return [*command[:2]] == ["/bin/sh", "-c"] and len(command) == 3 and f"cat {RESULT}" in command[2]  # noqa: PLR2004
+    return [*command[:2]] == ["/bin/sh", "-c"] and len(command) == 3 and f"cat {RESULT}" in command[2]
 
 
 def order_in(command: Sequence[str]) -> Document | None:
@@ -136,7 +136,7 @@ def order_in(command: Sequence[str]) -> Document | None:
     match command[4:]:
         case ["signal", "KILL" | "TERM" as name]:
             return {"signal": int(signal.Signals[f"SIG{name}"])}
-        case ["pause", *numbers] if len(numbers) == 3 and all(map(NUMBER.fullmatch, numbers)):  # noqa: PLR2004
+        case ["pause", *numbers] if len(numbers) == 3 and all(map(NUMBER.fullmatch, numbers)):
             return {"pause": [float(one) for one in numbers]}
         case ["memory", _]:
             return {"memory": True}

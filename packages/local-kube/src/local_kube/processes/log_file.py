@@ -77,6 +77,6 @@ def tail(path: Path, max_bytes: int) -> str:
 def parse(entry: bytes) -> tuple[bytes, bytes, bytes]:
     """Return time, tag and content of an entry; the tag is empty if the entry is damaged, as by a full disk."""
     parts = entry.split(b" ", 3)
-    if len(parts) != 4 or parts[1] != b"stdout" or parts[2] not in {b"F", b"P"}:  # noqa: PLR2004
+    if len(parts) != 4 or parts[1] != b"stdout" or parts[2] not in {b"F", b"P"}:
         return b"", b"", b""
     return parts[0], parts[2], parts[3]
