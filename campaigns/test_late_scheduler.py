@@ -46,7 +46,7 @@ def task_policy(task):
 @pytest.fixture(scope="module")
 def airflow(home: Home) -> Iterator[Standalone]:
     for name in (PATIENT, AS_THE_PROVIDER_HAS_IT):
-        home.add_test(name, command=["true"])
+        home.add_test(name, command=["sleep", "3"])  # one that has ended when it is first looked at is not deferred
     home.write_policy(POLICY)
     with standalone(home) as running:
         yield running
