@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from ml_metrics.core.model import JobStatus, Sweep, SweepPoint, TagCurve
-from ml_metrics.judge import baseline
+from ml_metrics.judge import history
 from ml_metrics.warehouse import MessageState, OldRows, StoredMessage, Warehouse, old_rows
 from ml_metrics.warehouse.tables import RUN_TABLES
 from unit.warehouse.records import MONDAY, TEST, record, run_of
@@ -33,7 +33,7 @@ CURVE = TagCurve("loss", (1, 2), (0.5, 0.25))
 def two_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A judgement reads one run, or two if it is one of them."""
     monkeypatch.setattr(old_rows, "GOOD_RUNS", 1)
-    monkeypatch.setattr(baseline, "RECENT", 0)
+    monkeypatch.setattr(history, "RECENT", 0)
     monkeypatch.setattr(old_rows, "RUNS_IN_BATCH", 2)
 
 
