@@ -6,6 +6,7 @@ task are bounded whatever the files contain. Data that is left out is counted, a
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -76,7 +77,7 @@ def whole(setting: str, text: str) -> int:
     digits = text.strip().replace("_", "").replace(",", "")
     if not (digits.isascii() and digits.isdigit() and int(digits[:20])):
         raise ConfigError(f"[ml_metrics] {setting}: {text!r} is not a whole number of at least 1")
-    return int(digits[:20])
+    return min(int(digits[:20]), sys.maxsize)
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
         if problem := object_problem(name):
             listing.leave_out(f"the name {problem}", name)
         elif name.count("/") >= listing.most.depth:
-            listing.leave_out(f"more than {listing.most.depth} folders deep", name)
+            listing.leave_out(f"folders more than {listing.most.depth} deep", name)
         else:
             yield filesystem.unstrip_protocol(full_name), name, int(info["size"])
 

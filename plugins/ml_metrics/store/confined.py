@@ -279,7 +279,7 @@ def _entries(  # noqa: C901, PLR0912  (one pass over a folder)
         if listing.is_full:
             return
         if depth >= listing.most.depth:
-            listing.leave_out(f"more than {listing.most.depth} folders deep", f"{prefix}{own}")
+            listing.leave_out(f"folders more than {listing.most.depth} deep", f"{prefix}{own}")
             continue
         try:
             with _opened(own, folder) as inner:

@@ -234,7 +234,7 @@ def _plant(path: Path, kind: str, outside: Path) -> None:
     [
         (ListingLimits(files=5), 5, "more than 5 files"),
         (ListingLimits(name_bytes=9), 4, "more than 9 letters"),
-        (ListingLimits(depth=1), 20, "more than 1 folders deep"),
+        (ListingLimits(depth=1), 20, "folders more than 1 deep"),
         (ListingLimits(), 21, ""),
     ],
 )

@@ -119,7 +119,7 @@ MARKER = re.compile(r"<!-- ml-metrics: \S+ -->")
 def title_of(message: Message) -> str:
     """Return the title of the test's issue. The issue is found by it, so it does not contain the state of the test."""
     # GitHub rejects a longer title
-    return cut(f"ML Metrics: {one_line(message.test)}", 256)
+    return cut(f"ML Metrics: {one_line(message.test) or 'a damaged message'}", 256)
 
 
 def marker_of(message: Message) -> str:
@@ -165,7 +165,7 @@ class GitHubIssues:
 
     def send(self, message: Message, timeout: float) -> str:
         """Update the test's issue. The same message twice is one comment."""
-        if message.kind in WITHOUT_ISSUE or not message.test:
+        if message.kind in WITHOUT_ISSUE or (not message.test and message.kind is not MessageKind.BROKEN):
             return f"there is no issue for it: {message.kind}"
         return within(timeout, SERVICE, lambda deadline: self._update(message, deadline))
 

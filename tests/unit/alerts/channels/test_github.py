@@ -105,6 +105,12 @@ def test_messages_that_are_no_incident_have_no_issue(service: Service, kind: Mes
     assert service.requests == []
 
 
+def test_a_message_that_is_damaged_has_an_issue_of_its_own(service: Service) -> None:
+    github = GitHub(service)
+    send(service, replace(MESSAGE, test=""))
+    assert [issue["title"] for issue in github.issues] == ["ML Metrics: a damaged message"]
+
+
 @pytest.mark.parametrize(
     "content",
     [
