@@ -90,6 +90,11 @@ mutants: install-dev ## break 200 places of the product, one at a time, and name
 matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes; SHORT=1 on two of them, 3
 	@$(AS_PROGRAM) matrix.run $(if $(SHORT),--ci) $(CORNERS)
 
+# played together, the matrix waits: what it downloads into the cache of uv would change what the new machine has
+ifneq ($(and $(filter matrix,$(MAKECMDGOALS)),$(filter new-machine,$(MAKECMDGOALS))),)
+matrix: | new-machine
+endif
+
 # the README's flow as a new user: another Python, a path with blanks, not root, port 8080 taken
 new-machine: $(VENV)/.uv
 	@$(AS_PROGRAM) new_machine

@@ -17,6 +17,8 @@ LOSS = (
     "import json, os; open(os.environ['MODEL_DIR'] + '/train.jsonl', 'w').write(json.dumps({'step': 1, 'loss': 0.5}))"
 )
 BOUNDS = {"passes": 1, "fails": 0.1}
+RUNS_ON = "; import time; time.sleep(3)"
+"""A workload that has ended when it is first looked at is not deferred."""
 DEFERRED = """# Airflow opens only files that have the words airflow and dag in them
 from ml_metrics import TestDefinition, accelerator_test
 
@@ -82,7 +84,8 @@ def make_home(home: Path) -> None:
     for name, bound in BOUNDS.items():
         (tests / f"{name}.yaml").write_text(json.dumps(definition(name, bound)))  # JSON is also YAML
     (tests / "hosts.yaml").write_text(json.dumps({**definition("hosts", 1), "hosts": 2}))
-    (home / "dags" / "deferred.py").write_text(DEFERRED.format(definition=definition("deferred", 1)))
+    deferred = {**definition("deferred", 1), "command": ["python3", "-c", LOSS + RUNS_ON]}
+    (home / "dags" / "deferred.py").write_text(DEFERRED.format(definition=deferred))
 
 
 def definition(name: str, bound: float) -> dict[str, object]:
