@@ -166,7 +166,8 @@ def made_by_name(names: Iterable[str], tagged: Tagged, config: MetricCollectionC
     for name in names:
         tag = without_strategy(name)
         series = tagged.series.get(tag)
-        if series is None or tag == name or name.endswith(CURVE_SUFFIX) or not is_wanted(tag, config):
+        is_made = name in config.expressions or name.endswith(CURVE_SUFFIX)
+        if series is None or tag == name or is_made or not is_wanted(tag, config):
             continue
         own = aggregation_of(tag, config)
         window = window_of(series, own.steps or config.steps, own.warmup or config.warmup)

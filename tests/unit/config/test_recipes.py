@@ -104,7 +104,7 @@ def test_every_option_of_metric_collection(tmp_path: Path) -> None:
     assert config.time_to_accuracy.accuracy_threshold == 76.0
     assert (config.tags_to_ignore, config.write_to_bigquery) == (("LearningRate",), True)
     assert loaded.warnings == (
-        f'{path}:13: a comma is missing before "tags_to_ignore"',
+        f"{path}:13: a comma is missing after metric_collection_config.metric_to_aggregation_strategy",
         f"{path}:21: metric_collection_config.write_to_bigquery: {TEXT}",
     )
 

@@ -36,7 +36,7 @@ class Permission:
 
 
 PERMISSIONS = (
-    *(Permission(verb, "pods") for verb in ("create", "delete", "get", "list", "patch")),
+    *(Permission(verb, "pods") for verb in ("create", "delete", "get", "list")),
     Permission("get", "pods/log"),
     Permission("list", "events"),
     *(Permission(verb, "jobs", "batch", for_hosts=True) for verb in ("create", "delete", "get", "list")),

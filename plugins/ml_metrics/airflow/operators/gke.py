@@ -59,6 +59,8 @@ class RunWorkloadOnGke(RunWorkload, GKEStartPodOperator):
         return found
 
     def link(self, context: Context, name: str, namespace: str) -> None:
+        if self.test.job_set is not None:
+            return  # the console has no pages of JobSets
         kind = KubernetesEnginePodLink if self.is_single else KubernetesEngineJobLink
         place = {"project_id": self.project_id, "location": self.location, "cluster_name": self.cluster_name}
         one = {"pod_name" if self.is_single else "job_name": name, "namespace": namespace}

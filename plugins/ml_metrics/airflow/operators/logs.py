@@ -280,7 +280,6 @@ class HostLogs:
     Args:
         hosts: how many share the space for whole logs; none if they are not kept. A single pod's lines then all reach
             the task log, however fast they come.
-        shown_until: the time of the last line that the triggerer has copied.
     """
 
     def __init__(
@@ -289,9 +288,8 @@ class HostLogs:
         log: Callable[[str], None],
         mask: Callable[[str], str] = str,
         hosts: int = 1,
-        shown_until: str = "",
     ) -> None:
-        self._open_log, self._log, self._mask, self._shown_until = open_log, log, mask, shown_until
+        self._open_log, self._log, self._mask = open_log, log, mask
         self._lines: Queue[str | None] = Queue(MAX_WAITING_LINES)
         """None where a log has been read to its end."""
         self._left_out = 0
@@ -417,7 +415,7 @@ class HostLogs:
                 newest, line = stamp, self._mask(line)
                 if excerpt is not None:
                     excerpt.add(stamp, line)
-                if host == 0 and stamp > self._shown_until:
+                if host == 0:
                     self._show(line.rstrip("\n"))
         except Exception as error:  # noqa: BLE001  (an unreadable log must not end the workload)
             if not is_outage(error):

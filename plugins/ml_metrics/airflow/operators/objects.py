@@ -47,6 +47,11 @@ NO_JOB_SETS = (
 plain = ApiClient().sanitize_for_serialization
 
 
+def already_exists(error: ApiException) -> bool:
+    """Other conflicts, such as that of a quota which many requests change at once, have created nothing."""
+    return error.status == CONFLICT and "AlreadyExists" in str(error.body)
+
+
 @dataclass(frozen=True, slots=True)
 class PodObjects:
     """The pod of one run.
@@ -118,9 +123,12 @@ class JobObjects(PodObjects):
 
     def create(self, body: Manifest) -> None:
         name = body["metadata"]["name"]
-        with ignoring(CONFLICT):
-            made = service(self.test, name=name, labels={RUN_KEY: self.key})
+        made = service(self.test, name=name, labels={RUN_KEY: self.key})
+        try:
             self.core.create_namespaced_service(self.namespace, made)
+        except ApiException as error:
+            if not already_exists(error):
+                raise
         self._batch.create_namespaced_job(self.namespace, body)
 
     def adopt(self, name: str) -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
@@ -60,7 +61,15 @@ from ml_metrics.airflow.operators.logs import (
     logs_of,
     save_logs,
 )
-from ml_metrics.airflow.operators.objects import CONFLICT, NOT_FOUND, JobObjects, JobSetObjects, PodObjects, plain
+from ml_metrics.airflow.operators.objects import (
+    CONFLICT,
+    NOT_FOUND,
+    JobObjects,
+    JobSetObjects,
+    PodObjects,
+    already_exists,
+    plain,
+)
 from ml_metrics.airflow.operators.pod_trigger import patient
 from ml_metrics.airflow.operators.run import RUN_FOLDER, RUN_KEY, folder_of, run_of, start_of
 from ml_metrics.airflow.storage_mark import mark_storage
@@ -144,6 +153,8 @@ LOG_INTERVAL_SECONDS = 30
 CACHED_CLIENTS = ("hook", "client", "cluster_info", "cluster_hook")
 """The cached properties of the provider's operators that belong to one cluster."""
 POLL_SECONDS, SHORT_POLL_SECONDS = 5.0, 1.0
+CONFLICT_SECONDS = 60.0
+"""A pod that is being deleted has half a minute, unless its test says otherwise."""
 FIRST_CHECK = timedelta(seconds=30)
 """When the task checks hosts again that do not run yet. The time then doubles,"""
 LAST_CHECK = timedelta(minutes=5)
@@ -203,7 +214,8 @@ class RunWorkload(KubernetesPodOperator):
         """When the run began."""
         self._logs: HostLogs | None = None
         self._secrets_are_known = self._trigger_failed = False
-        self._shown_until = ""
+        self._shown_until: Any = None
+        """When the triggerer last copied the log."""
         self._unrecorded: RunFolder | None = None
         """The run folder, as long as the end of the workload is not recorded in it."""
         self._folder: RunFolder | None = None
@@ -219,13 +231,24 @@ class RunWorkload(KubernetesPodOperator):
         if self.already_ended(context):
             return
         with self.recorded(context):
-            self.write_identity(context)
+            self._identify(context)
             if not self.test.faults:
                 self.attempt(context)
                 return
             from ml_metrics.airflow.operators.faults import run_attempts  # only the tests that have some import it
 
             run_attempts(self, context)
+
+    def _identify(self, context: Context) -> None:
+        """Write the identity of the run. A workload that the cluster has accepted is followed, even if refused now."""
+        if not attempts.is_missing(folder_of(self.test.name, context), context["ti"]):
+            self.write_identity(context)
+            return
+        self.attach(context)
+        try:
+            self.write_identity(context)
+        except ConfigError as error:
+            self.log.warning("the workload goes on, though its run would be refused now: %s", error)
 
     def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (the event of the timer)
         self.execute(context)
@@ -235,7 +258,7 @@ class RunWorkload(KubernetesPodOperator):
         self._trigger_failed = event.get("status") == "error"
         if self._trigger_failed:
             self.log.warning("the triggerer no longer watches the pod: %s", event.get("message"))
-        self._shown_until = str(event.get("last_log_time") or "").replace(" ", "T").partition("+")[0]
+        self._shown_until = event.get("last_log_time")
         self.execute(context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
@@ -269,6 +292,7 @@ class RunWorkload(KubernetesPodOperator):
         unknown = objects.is_there() and before is not None and not attempts.end_is_known(before)
         if unknown or attempts.is_missing(folder, context["ti"]):
             self.take_over(context)
+            self._tell_place(context)
             return
         objects.remove_all()
         self._start(context, folder)
@@ -280,19 +304,37 @@ class RunWorkload(KubernetesPodOperator):
         namespace = body["metadata"]["namespace"]
         self.pending = replace(self.pending, namespace=namespace, pod=name)
         folder.write_workload(self.pending)
-        kind = "pod" if self.is_single else "job"
+        self._tell_place(context)
+        self.created = True  # from here on, a lost response may have been a success
+        try:
+            self._create(body)
+        except ApiException as error:
+            self.created = is_outage(error)
+            raise
+        attempts.mark_attempt_created(folder, self.pending)
+        self._objects().adopt(name)
+
+    def _tell_place(self, context: Context) -> None:
+        """Tell Airflow where the workload is; it forgets this before each try."""
+        if self.pending is None or self.pending.pod is None:
+            return
+        kind, name, namespace = "pod" if self.is_single else "job", self.pending.pod, self.own_namespace
         context["ti"].xcom_push(key=f"{kind}_name", value=name)
         context["ti"].xcom_push(key=f"{kind}_namespace", value=namespace)
         self.link(context, name, namespace)
-        self.created = True  # from here on, a lost response may have been a success
-        try:
-            self._objects().create(body)
-        except ApiException as error:
-            if error.status != CONFLICT:  # the response to an earlier request was lost
-                self.created = is_outage(error)
-                raise
-        attempts.mark_attempt_created(folder, self.pending)
-        self._objects().adopt(name)
+
+    def _create(self, body: Manifest) -> None:
+        """Create the objects of an attempt, again while those of the same name end or a quota changes."""
+        end = time.monotonic() + CONFLICT_SECONDS
+        while True:
+            try:
+                return self._objects().create(body)
+            except ApiException as error:
+                if already_exists(error) and self._objects().is_there():
+                    return None  # the response to an earlier request was lost
+                if error.status != CONFLICT or time.monotonic() > end:
+                    raise
+            time.sleep(SHORT_POLL_SECONDS)
 
     def link(self, context: Context, name: str, namespace: str) -> None:
         """Record a link from the task to its workload, where the cluster has pages of them."""
@@ -322,7 +364,7 @@ class RunWorkload(KubernetesPodOperator):
 
     def _wait_and_save_logs(self, context: Context) -> None:
         kept = 0 if self.is_single else self.test.pods
-        with HostLogs(self._open_log, self.log.info, self._without_secrets, kept, self._shown_until) as self._logs:
+        with HostLogs(self._open_log, self.log.info, self._without_secrets, kept) as self._logs:
             try:
                 error = self._wait(context, self._logs)
                 self.observed = self.observed_as_planned()
@@ -337,12 +379,13 @@ class RunWorkload(KubernetesPodOperator):
                 if not is_passing(failure):
                     self.save_logs()
                 raise
+        failed = self.observed is not None and self.observed.status is not JobStatus.SUCCESS
+        for event in self.hosts.events if self.hosts and (failed or error) else ():
+            if event.get("type") == "Warning":
+                self.log.warning("%s: %s", event.get("reason"), event.get("message"))
         if error is not None:
             raise error
-        if self.observed is not None and self.observed.status is not JobStatus.SUCCESS:
-            for event in self.hosts.events if self.hosts else ():
-                if event.get("type") == "Warning":
-                    self.log.warning("%s: %s", event.get("reason"), event.get("message"))
+        if failed and self.observed is not None:
             raise AirflowException(f"{self.observed.failure_reason}: {self.observed.detail}")
 
     def _wait(self, context: Context, logs: HostLogs) -> AirflowException | None:
@@ -386,7 +429,7 @@ class RunWorkload(KubernetesPodOperator):
             name = hosts.running_pod or hosts.pods[0]["metadata"]["name"]
             metadata = k8s.V1ObjectMeta(name=name, namespace=self.own_namespace)
             self.pod = k8s.V1Pod(metadata=metadata, status=k8s.V1PodStatus(phase="Running" if running else "Pending"))
-            self.invoke_defer_method(context=context)
+            self.invoke_defer_method(self._shown_until, context=context)
         now = datetime.now(UTC)
         waited = timedelta() if running else now - (hosts.waiting_since or now)
         left = max(self.test.startup_timeout - waited, timedelta(seconds=1))
@@ -401,7 +444,8 @@ class RunWorkload(KubernetesPodOperator):
         except (TaskDeferred, WorkerStoppedError):
             raise
         except BaseException as error:
-            if self.created and not is_passing(error):
+            # where its end cannot be recorded, it stays for the next try
+            if self.created and not (is_passing(error) or isinstance(error, StorageError)):
                 self.last_observed()
                 self._remove_all()
             raise
@@ -411,8 +455,6 @@ class RunWorkload(KubernetesPodOperator):
         try:
             self.remove_objects()
         except OF_CLUSTER as error:
-            if not is_passing(error):
-                raise
             self.log.warning("the workload could not be removed now; its deadline ends it: %s", error)
 
     def remove_objects(self) -> None:
@@ -546,8 +588,16 @@ class RunWorkload(KubernetesPodOperator):
         return self.hidden.without_values(line)
 
     def _open_log(self, pod: str) -> Iterable[bytes]:
+        # by the clock of the node; a line of the last second may come twice
+        ago = datetime.now(UTC) - self._shown_until if self._shown_until else None
         response = self.client.read_namespaced_pod_log(
-            pod, self.own_namespace, container=WORKLOAD_CONTAINER, follow=True, timestamps=True, _preload_content=False
+            pod,
+            self.own_namespace,
+            container=WORKLOAD_CONTAINER,
+            follow=True,
+            timestamps=True,
+            _preload_content=False,
+            **({"since_seconds": max(1, ceil(ago.total_seconds()))} if ago else {}),
         )
         return lines_in(response.stream(CHUNK_BYTES))
 
@@ -651,7 +701,7 @@ class RunWorkload(KubernetesPodOperator):
     def attach(self, context: Context) -> None:
         """Take over the workload of a run in a process that starts none, and connect to its cluster."""
         self.take_over(context)
-        self.labels = {RUN_KEY: run_of(self.test.name, context).key}
+        self.labels = {**self.labels, RUN_KEY: run_of(self.test.name, context).key}
         self.use_cluster()
 
     def use_cluster(self) -> None:

@@ -359,7 +359,7 @@ class GoodputMonitor:
 
     def _send(self, flush: Sequence[Part]) -> None:
         """Send the options, and the parts to upload at once, without waiting for a process that no longer reads."""
-        os.write(self._process.stdin.fileno(), msgspec.json.encode((self._options, flush)) + b"\n")
+        os.write(self._process.stdin.fileno(), msgspec.json.encode((self._options, flush), enc_hook=float) + b"\n")
 
     def _close(self) -> None:
         """Close the pipe, which ends the process, and wait for it within the timeout."""

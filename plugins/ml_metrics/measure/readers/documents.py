@@ -212,9 +212,9 @@ def _rows(found: Readings) -> Iterator[dict[str, str]]:
         for line in block.decode(errors="replace").removeprefix("\ufeff").replace("\0", "").split("\n")
     )
     first = next((line for line in lines if line.strip()), "")
-    delimiter = max(DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one))))
-    header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter))]
     try:
+        delimiter = max(DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one))))
+        header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter))]
         for number_, cells in enumerate(csv.reader(lines, delimiter=delimiter), 1):
             found.lines.line = number_
             if len(cells) == len(header):

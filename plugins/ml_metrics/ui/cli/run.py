@@ -89,6 +89,8 @@ def _name(given: str) -> str:
     if not path.name.endswith(SUFFIXES) or not path.is_file():
         return given
     names = [one.name for one in load_file(path).tests]
+    if not names:
+        raise UsageError(f"{path} has no test: it is a metric config, which tests share")
     if not path.resolve().is_relative_to(root.resolve()):
         raise UsageError(f"{path} is not in {root}, where Airflow reads tests: copy it there, and run {names[0]}")
     if len(names) > 1:

@@ -269,6 +269,7 @@ def _run(name: str, config: TestDefinition | LoadedFile, environment: Environmen
         environment=environment,
         limits=limits,
         judged=regression.names,
+        named=regression.named_metrics,
     ).metrics
     computed = {one.name for one in found if one.strategy in {COMPUTED, CURVE} or one.tag in collection.expressions}
     wanted = [one for one in found if is_wanted(one.tag, collection, included=one.name in computed)]

@@ -117,6 +117,7 @@ class Process:
         monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path))
         monkeypatch.setattr(run_workload, "POLL_SECONDS", 0.0)
         monkeypatch.setattr(run_workload, "SHORT_POLL_SECONDS", 0.0)
+        monkeypatch.setattr(run_workload, "CONFLICT_SECONDS", 0.01)
         monkeypatch.setattr(logs, "RETRY_SECONDS", 0.001)
         monkeypatch.setattr(cluster, "SETTLING", timedelta())
         self.folder, self.cluster = RunFolder(str(tmp_path / "run")), Cluster()

@@ -28,6 +28,7 @@ class Cluster:
     def __init__(self, **has: Any) -> None:
         self.has, self.done = has, list[tuple[Any, ...]]()
         self.refused: dict[str, int] = {}
+        self.why = "AlreadyExists"
         self.api_client = None
 
     def _get(self, name: str) -> Any:
@@ -35,7 +36,9 @@ class Cluster:
 
     def _do(self, *request: Any) -> None:
         if status := self.refused.get(request[0]):
-            raise ApiException(status=status)
+            refusal = ApiException(status=status)
+            refusal.body = f'{{"reason": "{self.why}"}}'
+            raise refusal
         self.done.append(request)
 
     def list_namespaced_job(self, namespace: str, label_selector: str) -> Any:
@@ -165,6 +168,13 @@ def test_a_service_that_an_earlier_process_has_made_is_there(status: int, is_err
     cluster = cluster_of()
     cluster.refused["create service"] = status
     with pytest.raises(ApiException) if is_error else nullcontext():
+        objects_of(cluster).create(JOB)
+
+
+def test_a_quota_that_many_requests_change_at_once_makes_no_service() -> None:
+    cluster = cluster_of()
+    cluster.refused["create service"], cluster.why = 409, "Conflict"
+    with pytest.raises(ApiException):
         objects_of(cluster).create(JOB)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
@@ -15,6 +16,7 @@ from kubernetes.client.exceptions import ApiException
 
 from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.clusters.outcome import Hosts, OnePod, Stage
+from ml_metrics.airflow.operators import run_workload
 from ml_metrics.airflow.operators.attempts import (
     TaskTimeoutError,
     end_is_known,
@@ -27,6 +29,7 @@ from ml_metrics.airflow.operators.gke import RunWorkloadOnGke
 from ml_metrics.airflow.operators.objects import JobObjects, JobSetObjects, PodObjects
 from ml_metrics.airflow.operators.run_workload import FIRST_CHECK, LAST_CHECK
 from ml_metrics.airflow.versions import AirflowFailException, TaskDeferred
+from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.measure import lines_of, read_logs
 from unit.airflow.operators.running import (
@@ -58,6 +61,14 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
 @pytest.fixture
 def single(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
     return Process(tmp_path, monkeypatch, 1)
+
+
+EXISTS = ApiException(status=409)
+EXISTS.body = '{"reason": "AlreadyExists"}'
+
+
+def raising(error: Exception) -> NoReturn:
+    raise error
 
 
 def earlier(process: Process, name: str, reason: str | None = None) -> None:
@@ -98,16 +109,18 @@ def test_every_line_of_a_pod_is_in_the_task_log_however_fast_they_come(
     assert [shown.count(f"line {number};") for number in range(50)] == [1] * 50
 
 
-def test_lines_that_the_triggerer_has_copied_are_not_repeated(
-    single: Process, capsys: pytest.CaptureFixture[str]
-) -> None:
-    single.logs = {"p0": [b"2026-01-02T03:04:05.1Z before\n", b"2026-01-02T03:04:06.1Z after\n"]}
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=-5))])
+def test_lines_that_the_triggerer_has_copied_are_not_asked_for_again(single: Process, zone: tzinfo) -> None:
     earlier(single, POD)
     single.cluster.answers, single.cluster.there = [one(0)], True
-    last = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
+    asked: list[dict[str, Any]] = []
+    del single.task._open_log
+    single.task.client = SimpleNamespace(
+        read_namespaced_pod_log=lambda *_, **how: asked.append(how) or SimpleNamespace(stream=lambda _: [])
+    )
+    last = datetime.now(zone) - timedelta(seconds=41.5)
     single.task.trigger_reentry(single.context(), {"status": "success", "last_log_time": last})
-    shown = capsys.readouterr().out
-    assert ("after" in shown, "before" in shown) == (True, False)
+    assert {one["since_seconds"] for one in asked if one.get("follow")} <= {42, 43}
 
 
 @pytest.mark.parametrize(("count", "answers"), [(2, (hosts(pod(0, 0), pod(1, 0)), SUCCEEDED)), (1, (one(0),))])
@@ -198,11 +211,9 @@ def test_a_task_that_is_ended_takes_its_job_along(process: Process, created: boo
     assert (process.task.observed is not None) is created, "its last state is read before"
 
 
-@pytest.mark.parametrize(
-    ("status", "is_error"), [(503, False), (401, False), (403, True)], ids=["outage", "refusal", "forbidden"]
-)
+@pytest.mark.parametrize("status", [503, 401, 403, 409])
 def test_what_cannot_be_removed_now_is_removed_by_the_cluster(
-    process: Process, status: int, is_error: bool, capsys: pytest.CaptureFixture[str]
+    process: Process, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started = process.task._start
 
@@ -211,10 +222,52 @@ def test_what_cannot_be_removed_now_is_removed_by_the_cluster(
         process.cluster.refuses["remove"] = ApiException(status=status)
 
     process.task._start = start
-    with pytest.raises(ApiException) if is_error else nullcontext():
-        process.execute()
+    process.execute()
     assert process.recorded.status is JobStatus.SUCCESS
-    assert ("could not be removed now; its deadline ends it" in capsys.readouterr().out) != is_error
+    assert "could not be removed now; its deadline ends it" in capsys.readouterr().out
+
+
+def test_a_pod_of_the_same_name_that_still_ends_is_waited_for(single: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_workload, "CONFLICT_SECONDS", 60.0)
+    created = single.cluster.create
+
+    def create(body: Any) -> None:
+        created(body)
+        if single.cluster.done.count(f"create {POD}") == 3:
+            single.cluster.refuses.clear()
+            return
+        raise EXISTS
+
+    monkeypatch.setattr(single.cluster, "create", create)
+    assert single.execute(one(0)).status is JobStatus.SUCCESS
+    assert single.cluster.done.count(f"create {POD}") == 3
+
+
+def test_a_workload_whose_end_cannot_be_recorded_stays_for_the_next_try(
+    single: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single.task, "record_observed", lambda: raising(StorageError("no bucket")))
+    with pytest.raises(StorageError):
+        single.execute(one(0))
+    assert single.cluster.done.count("remove") == 1, "only that of what was there before"
+    assert not end_is_known(single.recorded)
+
+
+def test_a_workload_that_runs_is_followed_though_it_would_be_refused_now(single: Process) -> None:
+    earlier(single, POD)
+    single.cluster.there = True
+    single.task.write_identity = lambda _: raising(ConfigError("the policy refuses this run"))
+    assert single.execute(one(0)).status is JobStatus.SUCCESS
+
+
+def test_warnings_of_the_cluster_are_in_the_task_log_also_if_nothing_starts(
+    single: Process, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = one(waits="ContainerCreating", since=60.1)
+    event = {"type": "Warning", "reason": "FailedMount", "message": "no such volume"}
+    with pytest.raises(AirflowException, match="still starting"):
+        single.execute(OnePod.of(waits.pods[0], (event,)))
+    assert "FailedMount: no such volume" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -223,7 +276,8 @@ def test_what_cannot_be_removed_now_is_removed_by_the_cluster(
         ("create", ApiException(status=403), False, 0),
         ("create", ApiException(status=422), False, 0),
         ("create", ApiException(status=503), True, 0),
-        ("create", ApiException(status=409), True, 1),
+        ("create", EXISTS, True, 1),
+        ("create", ApiException(status=409, reason="Conflict"), False, 0),
         ("adopt", ApiException(status=503), True, 1),
         ("adopt", ConfigError("no Indexed Jobs"), True, 1),
     ],
@@ -232,7 +286,7 @@ def test_a_request_that_failed_may_have_created_the_workload(
     process: Process, what: str, error: Any, created: bool, marked: int
 ) -> None:
     process.cluster.refuses[what] = error
-    lost = getattr(error, "status", 0) == 409  # the response to an earlier request
+    lost = process.cluster.there = error is EXISTS  # the response to an earlier request
     refused = AirflowFailException if isinstance(error, ConfigError) else ApiException
     with nullcontext() if lost else pytest.raises(refused):
         process.execute()

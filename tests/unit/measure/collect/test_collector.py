@@ -45,10 +45,12 @@ def test_a_metric_that_is_judged_needs_no_strategy_in_the_config(
     named: str, value: float, strategy: str, tmp_path: Path
 ) -> None:
     write(tmp_path, loss=[3, 2, 1], step_time=[5, 4, 3], lr=[1])
-    config = MetricCollectionConfig.model_validate({"tags_to_ignore": ["lr"]})
-    not_made = ["loss_curve", "loss", "los_max", "lr_max", "loss_final", "lo*_max"]
+    own = {"loss_p99": 'metric("loss_final") + 1'}
+    config = MetricCollectionConfig.model_validate({"tags_to_ignore": ["lr"], "expressions": own})
+    not_made = ["loss_p99", "loss_curve", "loss", "los_max", "lr_max", "loss_final", "lo*_max"]
     found = collect_run(config, RunFolder(str(tmp_path)), None, named=[named, *not_made]).metrics
-    assert {one.name for one in found} == {"loss_final", "step_time_final", named}
+    assert {one.name for one in found} == {"loss_final", "step_time_final", "loss_p99", named}
+    assert [one.value for one in found if one.name == "loss_p99"] == [2]
     assert [(one.value, one.strategy) for one in found if one.name == named] == [(value, strategy)]
 
 

@@ -120,6 +120,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         ("a.xml", b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "declares a document type"),
         ("a.xml", b"<a>" * 100 + b"</a>" * 100, "is nested too deep"),
         ("a.csv", b'a,b\n"' + b"x" * 200_000, "is no table"),
+        ("a.csv", b"a\rb,c\nd,e\n", "is no table"),
         ("a.yaml", b"a: &a [1, 1, 1, 1, 1, 1, 1, 1]\n" + b"b: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n" * 1, ""),
     ],
 )

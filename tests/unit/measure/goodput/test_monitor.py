@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -54,7 +55,7 @@ patient_monitor = partial(GoodputMonitor, final_flush_timeout_seconds=120.0)
 @pytest.mark.e2e
 def test_stopping_uploads_the_final_figures(tmp_path: Path) -> None:
     record(tmp_path)
-    monitor = patient_monitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
+    monitor = patient_monitor("job", "log", tmp_path / "curves", np.float64(600), True, folder=tmp_path)
     monitor.start_goodput_uploader()
     monitor.start_rolling_window_goodput_uploader([50])
     monitor.stop_goodput_uploader()
