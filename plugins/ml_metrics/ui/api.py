@@ -183,21 +183,26 @@ def judge_metrics(
     from ml_metrics.judge import judge_run
 
     now = datetime.now(UTC)
-    points, found = history, metrics
-    if isinstance(points, Mapping):  # values of successful runs, a day apart, of which the newest ended now
+    points: list[StoredMetric]
+    if hasattr(history, "items"):  # also a pandas Series: values of successful runs, a day apart, up to now
         points = [
             StoredMetric(
                 f"run {age} before", now - timedelta(days=age), metric, float(value), JobStatus.SUCCESS, Outcome.PASS
             )
-            for metric, values in points.items()
+            for metric, values in history.items()
             for age, value in enumerate(reversed(values))
         ]
-    if isinstance(found, Mapping):
-        found = [Metric(name, float(value), tag=name, strategy="given") for name, value in found.items()]
+    else:
+        points = list(history)
+    found = (
+        [Metric(name, float(value), tag=name, strategy="given") for name, value in metrics.items()]
+        if hasattr(metrics, "items")
+        else list(metrics)
+    )
     newest = max((point.timestamp for point in points), default=now)
     return judge_run(
         _config(conditions),
-        list(found),
+        found,
         points,
         status=JobStatus.SUCCESS,
         run_key="this run",

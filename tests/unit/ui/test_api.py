@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import ml_metrics
@@ -39,6 +40,8 @@ def test_importing_the_package_imports_neither_airflow_nor_numpy() -> None:
 def test_values_are_judged_by_their_history() -> None:
     history = {"loss": [0.20, 0.21, 0.19, 0.20, 0.22]}
     assert judge_metrics(LESS, {"loss": 0.21}, history).passed
+    assert judge_metrics(LESS, pd.Series({"loss": 0.21}), pd.Series(history)).passed  # type: ignore[arg-type]
+    assert judge_metrics(LESS, {"loss": 0.21}, {"loss": []}).passed
     (verdict,) = judge_metrics(LESS, {"loss": 0.31}, history).verdicts
     assert (verdict.outcome, verdict.baseline_points) == (Outcome.FAIL, 5)
 
