@@ -89,7 +89,7 @@ def test_an_unavailable_server_is_an_error(bigquery_server: BigQueryServer) -> N
     address = bigquery_server.new_dataset()
     with _proxied(bigquery_server, address, dict.fromkeys(range(10_000), Fault.BUSY)) as warehouse:
         store = warehouse.database.store
-        store._retry = store._retry.with_timeout(0.3)
+        store.retry = store.retry.with_timeout(0.3)
         with pytest.raises(WarehouseError, match=rf"^{address}: .*busy"):
             warehouse.load(record(0))
 
