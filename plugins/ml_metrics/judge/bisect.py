@@ -67,9 +67,9 @@ def _log_likelihoods(values: Values, good: int, bad: int) -> Values:
     """The logarithm of the likelihood, up to a constant, if the first k values have one level, for each k.
 
     `good`, `bad`: how many values are of each end. One value in twenty says nothing, since it is anywhere within twenty
-    noises: one value never decides. Beyond both levels, a value counts as 2.5 noises away. Levels that are further
-    apart than eight noises are told apart as if the noise were larger. Where each level may be is guessed in errors of
-    the median of its end, and the noise as a multiple of its estimate.
+    noises: one value never decides. Beyond both levels, a value counts as 2.5 noises away. If the
+    levels are more than eight noises apart, the noise counts as larger. The level of each end is tried at errors of its
+    median, and the noise at multiples of its estimate.
     """
     ends = values[:good], values[-bad:]
     levels = [float(np.median(end)) for end in ends]

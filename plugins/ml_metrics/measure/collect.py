@@ -216,8 +216,9 @@ def collect_run(
         }
     )
     written_steps = found["tensorboard"].series if "tensorboard" in found else ()
-    for one in (*times.wall, *step_time_metrics(written_steps, config), *made_by_name(named, tagged, config)):
-        metrics.setdefault(one.name, one)  # what the workload measured itself takes precedence
+    unmade = [name for name in named if name not in metrics]
+    for one in (*times.wall, *step_time_metrics(written_steps, config), *made_by_name(unmade, tagged, config)):
+        metrics.setdefault(one.name, one)  # what is there already counts before these
     missing = {**every.missing, **aggregated.missing, **times.missing, **no_figures}
     names = Names(dict(tagged.series), metrics, missing, environment or Environment(), workload)
     compute(names, config)

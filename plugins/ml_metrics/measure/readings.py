@@ -75,8 +75,8 @@ class _Rows(dict[str, "bytearray | None"]):
 class Readings:
     """The series of all files that one reader reads.
 
-    Series are told apart by their folder, the dimensions in which their sub-runs differ, and their name; with
-    `by_file`, by their file.
+    A series has the points of one folder, one name and one combination of the dimensions in which sub-runs differ;
+    with `by_file`, of one file.
     """
 
     allowance: Allowance = field(default_factory=Allowance)

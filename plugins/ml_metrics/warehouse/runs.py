@@ -66,7 +66,7 @@ WHERE uuid IN :runs AND (timestamp IS NULL OR timestamp >= :since) AND uuid IN (
 
 
 class RunAttributes(Mapping[str, Mapping[str, str]]):
-    """The attributes of runs by run key, read with two queries when the first is asked for.
+    """The attributes of runs by run key. The first access reads them all, with two queries.
 
     Most judgements find no change that attributes could explain, so they read nothing.
     """
