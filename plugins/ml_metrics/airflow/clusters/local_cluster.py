@@ -31,7 +31,7 @@ NOT_INSTALLED = (
 REFUSED = ("Permission denied", "PermissionError", "EACCES")
 HOW_TO_SHARE = (
     "on the local cluster a workload reaches its run folder, the project, the system and Airflow's Python environment; "
-    "name other folders that it needs in [ml_metrics] local_cluster_folders (docs/local-cluster.md)"
+    "name other folders that it needs in [ml_metrics] local_cluster_folders (docs/install.md)"
 )
 
 

@@ -18,7 +18,7 @@ Every Kubernetes client can use it, with the kubeconfig that it writes:
 A container is a process of this machine: no image is pulled, and commands must
 be installed here. Where the kernel has Landlock, it reaches nothing of Airflow's
 home but its own run folder. Its working folder holds links to everything in
---image-folder. See docs/local-cluster.md.
+--image-folder. See docs/install.md.
 """
 
 from __future__ import annotations
