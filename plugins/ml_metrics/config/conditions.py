@@ -697,7 +697,8 @@ class RegressionTestConfig(Strict):
     @property
     def named_metrics(self) -> tuple[str, ...]:
         conditions = (key for key in self.conditions if key != DEFAULT)
-        return tuple(dict.fromkeys([*conditions, *self.required_metrics, *self.metric_subset_to_alert]))
+        references = (one.relative_to for one in self.conditions.values() if one.relative_to)
+        return tuple(dict.fromkeys([*conditions, *references, *self.required_metrics, *self.metric_subset_to_alert]))
 
     def names(self, metric: str) -> bool:
         if metric.startswith(SWEEP):

@@ -1,4 +1,4 @@
-"""None"""
+"""Clusters by name: the file of a deployment, and the options of a test."""
 
 from __future__ import annotations
 

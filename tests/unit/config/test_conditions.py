@@ -1,4 +1,4 @@
-"""None"""
+"""Conditions: what is valid, which condition counts for a metric, and what a condition implies."""
 
 from __future__ import annotations
 
@@ -305,3 +305,9 @@ def test_a_fixed_threshold_does_not_inherit_it(tmp_path: Path) -> None:
         (test,) = load_file(tmp_path / f"{name}.yaml").tests
         condition = test.regression_test_config.metric_success_conditions["loss"]
         assert condition.relative_to == (None if name == "fixed" else "matmul")
+
+
+def test_the_reference_of_a_condition_is_named_too() -> None:
+    """So it is made, as the judged metric is, from its tag and strategy."""
+    relative = {"comparison": "less", "relative_to": "matmul_p95"}
+    assert config(step_time_p95=relative).named_metrics == ("step_time_p95", "matmul_p95")

@@ -1,4 +1,4 @@
-"""None"""
+"""The policy of an administrator: what a pod and a test file may ask for."""
 
 from __future__ import annotations
 

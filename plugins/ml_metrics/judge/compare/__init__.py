@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         expectation,
         next_step,
         note_of_change,
+        notes_of_failures,
         notes_of_hosts,
     )
     from ml_metrics.judge.compare.two_runs import MOST_RUNS, compared_runs

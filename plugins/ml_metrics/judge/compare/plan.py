@@ -10,7 +10,8 @@ A comparison is a plain record, its plan and its runs, so that it can go on wher
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from ml_metrics.config.collection import MetricFacts, known_about
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.text import counted
 from ml_metrics.judge.compare.answer import Compared, compared
 from ml_metrics.judge.compare.statistics import (
     FIRST,
@@ -296,6 +298,14 @@ def note_of_change(place: int, factor: float) -> str:
         f"the host changed before run {place + 1}: the calibration loop takes {factor:.3g} times as long since then."
         " Runs from before and after are not compared within a block"
     )
+
+
+def notes_of_failures(failures: Iterable[tuple[str, str]]) -> list[str]:
+    """A sentence for each version and reason of runs that measured nothing."""
+    return [
+        f"{counted(count, 'run')} of {version} measured nothing: {reason}"
+        for (version, reason), count in Counter(failures).items()
+    ]
 
 
 def notes_of_hosts(hosts: Sequence[str]) -> list[str]:

@@ -88,10 +88,10 @@ def read_trace(path: str) -> Trace:
 def _columns(data: bytes) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(BytesIO(data), read_dictionary=["optype"])
-    missing = set(COLUMNS) - set(file.schema_arrow.names)
+    missing = set(COLUMNS) - set(pq.read_schema(BytesIO(data)).names)
     if missing:
         raise UnreadableInputError(f"is no trace of operations: it has no column {', '.join(sorted(missing))}")
+    file = pq.ParquetFile(BytesIO(data), read_dictionary=["optype"])
     if file.metadata.num_rows > MAX_ROWS:
         raise UnreadableInputError(f"has {file.metadata.num_rows:,} operations, more than {MAX_ROWS:,}")
     table = file.read(columns=list(COLUMNS))

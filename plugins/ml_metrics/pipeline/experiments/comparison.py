@@ -19,6 +19,7 @@ from ml_metrics.judge.compare import (
     junit,
     markdown,
     next_step,
+    notes_of_failures,
     notes_of_hosts,
     summary,
 )
@@ -79,7 +80,9 @@ class Comparison:
         step = next_step(self.plan, runs)
         found = answers(self.plan, runs, self.facts)
         title = f"{self.test}: {self.candidate} compared with {self.base}"
-        left_out = _left_out([trial for trial in trials if trial.state is not State.MEASURED])
+        left_out = notes_of_failures(
+            (trial.version, trial.reason) for trial in trials if trial.state is not State.MEASURED
+        )
         notes = [*left_out, *notes_of_hosts([trial.host for trial in trials])]
         reason = "; ".join([step.reason, *left_out]) if step.broken else step.reason
         if not found:
@@ -105,14 +108,3 @@ class Comparison:
                 raise ConfigError(f"trial {number} ran {trial.version}, which is not the {arm}")
             found.append(MeasuredRun(arm, trial.values, trial.host))
         return found
-
-
-def _left_out(broken: Sequence[TrialRun]) -> list[str]:
-    """A sentence for each version and reason of trials that measured nothing."""
-    counts: dict[tuple[str, str], int] = {}
-    for trial in broken:
-        counts[trial.version, trial.reason] = counts.get((trial.version, trial.reason), 0) + 1
-    return [
-        f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
-        for (version, reason), count in counts.items()
-    ]

@@ -25,14 +25,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ml_metrics.config.collection import Better, MetricFacts
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.text import counted, did_you_mean, printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import compare
 from ml_metrics.judge.compare import Compared, Step
@@ -113,15 +112,11 @@ def _made(arguments: Arguments, arm: str, parameter: str, version: str, node: st
 def _notes(
     runs: Sequence[compare.MeasuredRun], lines: Sequence[Mapping[str, Any]], versions: Mapping[str, str], effect: float
 ) -> list[str]:
-    counts = Counter(
+    broken = compare.notes_of_failures(
         (versions[run.arm], _text(line, "reason") or "no reason was recorded")
         for run, line in zip(runs, lines, strict=True)
         if not run.values
     )
-    broken = [
-        f"{counted(count, 'run')} of {version} measured nothing: {reason}"
-        for (version, reason), count in counts.items()
-    ]
     changed = _changed(runs, lines, effect)
     hosts = compare.notes_of_hosts([run.host for run in runs])
     return [*broken, *hosts, *([compare.note_of_change(*changed)] if changed else [])]

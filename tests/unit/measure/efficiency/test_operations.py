@@ -104,9 +104,13 @@ def test_files_that_are_no_trace(tmp_path: Path, content: bytes) -> None:
         read_trace(str(tmp_path / "trace.parquet"))
 
 
-def test_other_columns(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInputError, match="no column dp_rank, duration, gmc"):
-        read_trace(written(tmp_path, pa.table({"step": [1], "optype": ["a"]})))
+@pytest.mark.parametrize(
+    ("columns", "missing"),
+    [(["step", "optype"], "dp_rank, duration, gmc"), (stragglers.COLUMNS[:4], "duration, gmc, mc, optype")],
+)
+def test_other_columns(tmp_path: Path, columns: list[str], missing: str) -> None:
+    with pytest.raises(UnreadableInputError, match=f"has no column {missing}"):
+        read_trace(written(tmp_path, pa.table({name: ["a"] for name in columns})))
 
 
 @pytest.mark.parametrize(
