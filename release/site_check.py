@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-PAGES = ("index.html", "semantics.html")
+PAGES = ("index.html", "conditions.html")
 WIDTHS = (390, 1400)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SEARCHED = "goodput"

@@ -157,7 +157,7 @@ def _replay(config: RegressionTestConfig, many: Sequence[Values]) -> list[Flags]
 
 # ours
 
-OURS, DOCS = "`{comparison: less}`", "ours: [verdicts](semantics.md)"
+OURS, DOCS = "`{comparison: less}`", "ours: [verdicts](conditions.md)"
 WAIT = {"wait_for_n_points_of_history": 10}
 SPREADS = {"success_threshold": {"stddevs_from_mean": 4.0}, **WAIT}
 MADS = {"success_threshold": {"mads_from_median": 5.0}, "min_change": {"percent": 3.0}, **WAIT}
@@ -170,7 +170,7 @@ RULES["`percent_difference: 5`, `against: best`"] = Detector(DOCS, replayed(BEST
 
 @rule(
     "the older metrics handler, 4 sd, wait 10",
-    "rebuilt from its [behaviour](semantics.md#where-this-differs-from-the-older-metrics-handlers-and-why)",
+    "rebuilt: the run is part of its own mean",
 )
 class OlderHandler:
     """The run is among the values of its own mean and deviation; one that is out of bounds never enters the history."""

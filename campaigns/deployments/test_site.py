@@ -30,7 +30,7 @@ def test_the_site_is_read_on_a_phone_and_a_desk_in_each_version_and_asks_no_othe
     site.write_versions(tmp_path)
     with site_check._served(tmp_path) as address, chromium() as browser:
         page = browser.new_page()
-        page.goto(f"{address}/next/semantics.html")
+        page.goto(f"{address}/next/conditions.html")
         page.locator(".md-version").hover()
         page.get_by_role("link", name="0.1.0").click()
         page.wait_for_url(f"{address}/0.1.0/")

@@ -1,6 +1,6 @@
 """Numbers to verdicts: bounds, levels, change points, curves, calibration, comparison, bisection.
 
-docs/semantics.md documents each rule.
+docs/conditions.md documents each rule.
 """
 
 from typing import TYPE_CHECKING

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TIME, REFERENCE = "step_time_median", "matmul_reference_median"
-PAGE = Path(__file__).parents[3] / "docs" / "semantics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"
 RULES: dict[str, dict[str, Any]] = {
     "level": {"comparison": "less"},
     "sd": condition({"stddevs_from_mean": 4}, "less", min_change={"absolute": 0.01}),
