@@ -3,7 +3,7 @@ all nodes together with a probability of 99.5 %. A node is slow if its interval 
 1 %.
 
 A test is compared by its step time, or by its wall time if it records no steps; with --metric, by that metric. Tests
-need to run on several nodes in turn. docs/efficiency.md explains the method.
+need to run on several nodes in turn. docs/goodput.md explains the method.
 
 examples:
   ml-metrics nodes

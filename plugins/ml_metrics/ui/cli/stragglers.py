@@ -1,7 +1,7 @@
 """Find the worker, the stage or the kind of work that slows a training job down.
 
 PATH is a trace of operations, a Parquet file in the format of ByteDance's StragglerAnalysis; or a goodput log that
-several hosts wrote, or a folder with one. A trace is replayed with and without its stragglers: see docs/efficiency.md.
+several hosts wrote, or a folder with one. A trace is replayed with and without its stragglers: see docs/goodput.md.
 Exit code 1: PATH has no steps that can be compared.
 
 examples:
