@@ -49,26 +49,25 @@ class ClusterAccess(Strict):
     project: Text | None = None
     """The Google Cloud project of a GKE cluster."""
     location: Text | None = None
-    """The region or zone of a GKE cluster."""
+    """Its region or zone."""
     name: Text | None = None
-    """The name of the GKE cluster, if it is not the name above it."""
+    """Its name, if it is not the name above it."""
     use_dns_endpoint: bool = False
-    """Connect to the DNS endpoint of the control plane, which works from other networks without a public address."""
+    """Connect by its DNS endpoint, which works from other networks without a public address."""
     use_internal_ip: bool = False
-    """Connect to the internal address of the control plane, from a network that reaches it."""
+    """Connect by its internal address, from a network that reaches it."""
     gcp_conn_id: Text | None = None
     """The Airflow connection to Google Cloud. Default: `google_cloud_default`."""
     impersonation_chain: Chain | None = None
-    """The service account that Airflow becomes for this cluster, or a list of accounts, each of which becomes the
-    next."""
+    """The service account that Airflow becomes, or a list of accounts, each of which becomes the next."""
     kubernetes_conn_id: Text | None = None
-    """An Airflow connection to Kubernetes, for any other cluster."""
+    """The Airflow connection to any other cluster."""
     context: Text | None = None
     """The context of that connection's kubeconfig. Default: the current one."""
     in_cluster: bool = False
-    """The cluster in which Airflow itself runs, with the service account of its pods."""
+    """Airflow's own cluster, with the service account of its pods."""
     namespace: Text | None = None
-    """The namespace of tests that name none. Default: the setting `namespace`, else that of the connection."""
+    """The namespace of tests that name none. Default: the setting `namespace`, else the connection's."""
 
     @model_validator(mode="after")
     def one_way_to_connect(self) -> Self:
