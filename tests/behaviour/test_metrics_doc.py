@@ -72,9 +72,10 @@ def test_tokens_per_second_per_chip(run: Path, tmp_path: Path) -> None:
     assert (metric.unit, metric.better, metric.points) == ("tokens/s", "higher", STEPS - 3)
 
 
-@pytest.mark.parametrize(("recipe", "peak"), [("MFU", 197e12), ("MFU on a laptop", 50e9)])
-def test_mfu(run: Path, tmp_path: Path, recipe: str, peak: float) -> None:
-    found = collected(run, recipe, tmp_path)
+@pytest.mark.parametrize(("number", "peak"), [("peak_flops", 197e12), ("50e9", 50e9)])
+def test_mfu(run: Path, tmp_path: Path, number: str, peak: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RECIPES, "with the number", RECIPES["MFU"].replace("peak_flops", number))
+    found = collected(run, "with the number", tmp_path)
     assert (found.warnings, found.missing) == ((), {})
     shares = [100 * 6 * 8192 * 2048 / seconds / peak for seconds in written(run, "step_time")[3:]]
     assert values(found)["mfu_median"] == pytest.approx(statistics.median(shares))
