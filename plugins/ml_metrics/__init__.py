@@ -1,6 +1,6 @@
 """ML Metrics: accelerator tests as Airflow DAGs, measured, judged, recorded and reported.
 
-`from ml_metrics import ...` offers what a DAG file, a notebook or a script needs; docs/python.md has an example of
+`from ml_metrics import ...` offers what a DAG file, a notebook or a script needs; docs/monitoring.md has an example of
 each name. Everything else may change without notice, but for `ml_metrics_telemetry`, which workloads import.
 """
 

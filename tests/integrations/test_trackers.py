@@ -112,7 +112,7 @@ def test_the_real_mlflow_has_the_verdicts_on_the_run_of_the_workload_or_on_a_new
     server: str, tmp_path: Path
 ) -> None:
     began = round(time.time() * 1000)
-    (example,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (example,) = re.findall(r"^```python\n(import json.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     client(example, tmp_path, server)
     named = collected(tmp_path).metadata["mlflow_run_id"]
     names = ["goodput", "cost_usd", "train/loss", "a//b", "../up", "x\ny", "é", *(f"m{one}" for one in range(1_000))]

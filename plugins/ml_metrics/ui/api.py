@@ -1,6 +1,6 @@
 """Functions for notebooks and scripts: `from ml_metrics import history, judge_metrics, read_events`.
 
-Each function is a shorter way into one room of the package. docs/python.md has an example of each.
+Each function is a shorter way into one room of the package. docs/monitoring.md has an example of each.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def log_metric(name, value, step):
 
 
 def test_the_example_of_the_page_names_its_run_to_the_server(tmp_path: Path, tracked: MlflowService) -> None:
-    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (program,) = re.findall(r"^```python\n(import json.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "mlflow.py").write_text(MLFLOW)
     run_folder = tmp_path / "run"
     run_folder.mkdir()
