@@ -40,6 +40,30 @@ def write(records: list[Record], seed: int, folder: Path) -> None:
 
 def table(records: Iterable[Record]) -> str:
     """Return how many runs ended as they should, by fault. A wave of several faults counts for each."""
+    counts, total = _counts(records)
+    return _lines([*sorted(counts.items()), (("all", ""), total)])
+
+
+def summary(records: Iterable[Record]) -> str:
+    """Return the table with one row for all that has the same kinds of faults."""
+    return _lines(grouped(*_counts(records)))
+
+
+def grouped(
+    counts: dict[tuple[str, str], Counter[str]], total: Counter[str]
+) -> list[tuple[tuple[str, str], Counter[str]]]:
+    """Return the rows of a summary."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for what in sorted({what for what, _ in counts}):
+        kinds.setdefault(tuple(sorted(how for each, how in counts if each == what)), []).append(what)
+    rows = [
+        ((", ".join(each), ", ".join(hows)), sum((counts[what, how] for what in each for how in hows), Counter[str]()))
+        for hows, each in kinds.items()
+    ]
+    return [*rows, (("all", ""), total)]
+
+
+def _counts(records: Iterable[Record]) -> tuple[dict[tuple[str, str], Counter[str]], Counter[str]]:
     counts: dict[tuple[str, str], Counter[str]] = {}
     total: Counter[str] = Counter()
     for one in records:
@@ -47,9 +71,14 @@ def table(records: Iterable[Record]) -> str:
         total += found + Counter(faults=len(one["faults"]))
         for fault in one["faults"]:
             counts.setdefault((fault["what"], fault["how"]), Counter()).update(found + Counter(faults=1))
+    return counts, total
+
+
+def _lines(counts: Iterable[tuple[tuple[str, str], Counter[str]]]) -> str:
     rows = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
-    for (what, how), found in [*sorted(counts.items()), (("all", ""), total)]:
-        rows.append(f"| {what} | {how} | {found['faults']} | {found['runs']} | {found['right']} |")
+    rows += [
+        f"| {what} | {how} | {found['faults']} | {found['runs']} | {found['right']} |" for (what, how), found in counts
+    ]
     return "\n".join(rows)
 
 
@@ -77,7 +106,7 @@ def into_docs(records: list[Record], text: str) -> str:
     _, end, after = rest.partition(END)
     assert begin, f"the page has no {BEGIN.strip()}"
     assert end, f"the page has no {END}"
-    return f"{before}{begin}{table(records)}\n{end}{after}"
+    return f"{before}{begin}{summary(records)}\n{end}{after}"
 
 
 if __name__ == "__main__":
