@@ -133,11 +133,11 @@ class Formats(Source):
     """Files of other programs, recognised by their content."""
 
     files: tuple[Pattern, ...] = FORMAT_FILES
-    """Patterns for the paths below the run folder of the files that are looked at."""
+    """The files that are looked at."""
     stated: dict[FormatName, tuple[Pattern, ...]] = Field(default_factory=dict)
-    """The format of files that are not recognised, or that look like several: by format, patterns for their paths."""
+    """Files that are not recognised, or look like several formats."""
     named_by: tuple[str, ...] = ()
-    """The settings that name a series, as `request_rate`. Default: those in which results differ."""
+    """The settings that name a series. Default: those in which results differ."""
 
 
 STEP = "step"
@@ -152,11 +152,11 @@ class LogLine(Strict):
     """One kind of line."""
 
     line: Annotated[str, checked(check_expression)]
-    """A regular expression, searched in each line. Its named groups are tags; the group `step` is the step."""
+    """A regular expression. Named groups are tags; `step` is the step."""
     example: str
-    """A line that it must match, which `validate` checks."""
+    """A line that must match, which `validate` checks."""
     contains: str = ""
-    """A text that every such line contains. Other lines are skipped, which is much faster."""
+    """Lines without this text are skipped, which is much faster."""
 
     @model_validator(mode="after")
     def matches_its_example(self) -> LogLine:
@@ -183,11 +183,11 @@ class Logs(Strict):
     """The output of a program, in files."""
 
     profile: ProfileName | None = None
-    """The program whose lines are read. Without it, and without `profiles`, no log is read."""
+    """The program. Without it and `profiles`, no log is read."""
     profiles: dict[str, LogProfile] = Field(default_factory=dict)
-    """Profiles of one's own, by name."""
+    """Your own profiles. Of the `lines`, the first that matches counts."""
     files: tuple[Pattern, ...] = ("*.log", "*.out", "*.txt")
-    """Patterns for the paths of the files below the run folder."""
+    """Patterns for paths below the run folder."""
     prefix: Prefix = "log/"
     """What the name of each metric begins with."""
 
@@ -213,11 +213,11 @@ class MetricFacts(Strict):
     """The unit of a metric, and the direction in which it improves."""
 
     unit: Unit | None = None
-    """The unit of its values: `s`, `B` and `%` are scaled (12 min, 3.09 GB); others are shown as they are."""
+    """The unit: `s`, `B` and `%` are scaled (12 min, 3.09 GB), others are shown as they are."""
     better: Better | None = None
-    """Whether `higher` or `lower` values are better, or `neither`. `default` judges only the worse side."""
+    """`higher`, `lower` or `neither`. The condition `default` judges only the worse side."""
     measure: Measure | None = None
-    """What it measures: a `ratio`, a `loss`, a `count` of events, or another `quantity`; the name tells, if it can."""
+    """What it measures: a `ratio`, a `loss`, a `count` of events, or another `quantity`."""
 
 
 def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | None = None) -> Kind:
@@ -337,36 +337,36 @@ class JsonLines(Source):
     """Files of lines `{"metrics": {...}, "dimensions": {...}}` or `{"step": 1, "loss": 2.5}`."""
 
     files: tuple[Pattern, ...] = ("*.jsonl",)
-    """Patterns for their paths below the run folder."""
+    """Patterns for paths below the run folder."""
     lines: Literal["sub_runs", "points"] = "sub_runs"
-    """`sub_runs`: each line is a result. `points`: lines with equal dimensions are points of a series."""
+    """`sub_runs`: a line is a result. `points`: lines with equal dimensions are a series."""
     named_by: tuple[str, ...] = ()
-    """The dimensions that name sub-runs. Default: those in which the lines differ."""
+    """The dimensions that name sub-runs. Default: those in which lines differ."""
     step: str = ""
-    """The field with the step, or `line` to number the lines. Default: `step`, `_step`, `global_step`, ..."""
+    """The field with the step; `line` numbers the lines. Default: `step`, `_step`, `global_step`, ..."""
     time: str = ""
     """The field with the time. Default: `timestamp`, `_timestamp`, `wall_time`, `time`, ..."""
     nulls: Literal["not_finite", "absent"] = "not_finite"
-    """What null is in a flat line: `not_finite` (a failed measurement) or `absent` (no point)."""
+    """Null in a flat line: `not_finite` (a failed measurement), or `absent`."""
     numbers_in_text: bool = False
-    """Whether text such as `"1.453e+04"` is a number in a flat line."""
+    """Whether text such as `"1.453e+04"` is a number."""
     log_records: bool = False
-    """Whether the numbers of log records (lines with level and message) are read."""
+    """Whether lines with level and message are read."""
     file_name_prefix: bool = False
-    """Whether the name of the file becomes part of the tags of flat lines: `eval/loss`."""
+    """Whether tags begin with the file's name: `eval/loss`."""
 
 
 class Csv(Source):
     """Tables with a row of points for each step."""
 
     files: tuple[Pattern, ...] = ("*.csv", "*.tsv")
-    """Patterns for their paths below the run folder."""
+    """Patterns for paths below the run folder."""
     step: str = ""
-    """The column with the step, or `line` to number the lines. Default: `step`, `_step`, `global_step`, ..."""
+    """The column with the step, or `line`. Default: as in `json_lines`."""
     time: str = ""
-    """The column with the time. Default: `timestamp`, `_timestamp`, `wall_time`, `time`, ..."""
+    """The column with the time. Default: as in `json_lines`."""
     file_name_prefix: bool = False
-    """Whether the name of the file becomes part of the tags: `metrics/loss`."""
+    """Whether the file's name becomes part of the tags: `metrics/loss`."""
 
 
 DocumentFormat = Literal["json", "json_lines", "yaml", "toml", "csv", "xml"]
@@ -392,20 +392,20 @@ class Document(Strict):
     """Files of any program: paths that lead to their numbers."""
 
     files: tuple[Pattern, ...] = Field(min_length=1)
-    """Patterns for their paths below the run folder."""
+    """Patterns for paths below the run folder."""
     metrics: dict[PathName, Annotated[str, checked(parts_of)] | DocumentMetric] = Field(default_factory=dict)
-    """By name: the path to its values. `{field}` in a name is a field beside the value. Default: all numbers outside of
-    lists, under their own names."""
+    """By name: the path to its values, or `path`, `unit` and `better`. `{field}` is a field beside the value. Default:
+    all numbers outside of lists."""
     step: str = ""
-    """The field beside a value that is its step, or `index` to number the values. Default: values are results."""
+    """The field beside a value with its step, or `index`. Default: values are results."""
     time: str = ""
-    """The field beside a value that is its time."""
+    """The field beside a value with its time."""
     unit: Unit = ""
-    """The unit of the values; `{field}` is a field beside them."""
+    """The unit; `{field}` is a field beside the value."""
     better: Better | None = None
-    """Whether `higher` or `lower` values are better, or `neither`."""
+    """`higher`, `lower` or `neither`."""
     format: DocumentFormat | None = None
-    """`json`, `json_lines`, `yaml`, `toml`, `csv` or `xml`. Default: by the name of the file, and by its content."""
+    """`json`, `json_lines`, `yaml`, `toml`, `csv` or `xml`. Default: by name and content."""
     prefix: Prefix = ""
     """What the name of each metric begins with."""
 
@@ -449,23 +449,24 @@ class OwnCurves(Strict):
     """Curves over a load, a size or another setting in files of one's own."""
 
     files: tuple[Pattern, ...] = Field(min_length=1)
-    """Patterns for their paths below the run folder: CSV, JSON, JSON lines, or one JSON file a point."""
+    """CSV, JSON, JSON lines, or a JSON file for each point."""
     x: Annotated[CurveField, Field(min_length=1)]
-    """The field or column with what was varied; where no row has it, the word before a number in names of files."""
+    """The field that was varied; where no row has it, the word before a number in file names."""
     x_unit: Unit = ""
     """The unit of x."""
     y: dict[MetricName, CurveY] = Field(min_length=1, max_length=100)
-    """The curves, by name; `{}` if the name is that of the field and tells its unit."""
+    """The curves: `field` (a name, `latency.p99` within another, or a path `$...`), `unit` and `better`; `{}` if the
+    name tells them."""
     series: tuple[str, ...] = ()
-    """The fields that tell curves apart; their values stand before the name. Default: names of files, if they do."""
+    """Fields that tell curves apart; their values precede the name. Default: file names, if they do."""
     rows: CurveField = ""
-    """In a JSON document: the path to the points, `$.results[*]`."""
+    """In a JSON document, the points."""
     samples: CurveField = ""
-    """The field with the number of measurements, such as requests, that a point is made of."""
+    """The field with the number of measurements in a point."""
     succeeded: CurveField = ""
-    """The field that is 0 or false where nothing was measured, whatever numbers the point has."""
+    """The field that is 0 or false at a failed point."""
     achieved: CurveField = ""
-    """The field with the achieved rate, if x is the requested one: below 90 % of it a point is saturated."""
+    """The field with the achieved rate, if x is the requested one: below 90 % of it, a point is saturated."""
 
 
 class Objective(Strict):
@@ -513,54 +514,54 @@ class FigureOfCurves(OneOf):
     noun: ClassVar[str] = "figure"
 
     capacity: Annotated[dict[str, Objective], Field(min_length=1, max_length=20)] | None = None
-    """The greatest x up to which all objectives are kept, by the names of curves."""
+    """The greatest x up to which all objectives (`at_most`, `at_least`) are kept."""
     peak: Annotated[str, Field(min_length=1)] | None = None
-    """The best value of the curve of this name."""
+    """The best value."""
     peak_at: Annotated[str, Field(min_length=1)] | None = None
-    """The x at which the curve of this name has its best value."""
+    """The x of the best value."""
     half_peak_at: Annotated[str, Field(min_length=1)] | None = None
-    """The smallest x at which the curve reaches half of its best value: the n-half of a bandwidth."""
+    """The smallest x with half of the best value."""
     knee_at: Annotated[str, Field(min_length=1)] | None = None
-    """The x of the point that is farthest from the line between the ends of the curve."""
+    """The x of the point farthest from the line between the ends of the curve."""
     latency: Annotated[str, Field(min_length=1)] | None = None
-    """The time of a message of size 0: the curve of this name is taken as latency + size / bandwidth."""
+    """The time of a message of size 0, if time is latency + size / bandwidth."""
     bandwidth: Annotated[str, Field(min_length=1)] | None = None
     """The bandwidth of that model."""
     value: ValueOfCurve | None = None
-    """The value of one curve where another reaches a value, such as the latency at a throughput."""
+    """The value of a curve where another `reaches` a value."""
     area: AreaOfCurve | None = None
-    """A curve in percent of a reference curve: the mean of their quotients, by their logarithms."""
+    """The mean percentage of a reference, by logarithms. Points outside the curve do not count."""
 
 
 class Sources(Strict):
     """The files and services that metrics are read from. A source without data adds nothing."""
 
     tensorboard: bool = True
-    """TensorBoard event files."""
+    """Event files."""
     streams: bool = True
-    """Metric streams: `telemetry.jsonl`."""
+    """`telemetry.jsonl`."""
     json_lines: JsonLines = Field(default_factory=JsonLines)
-    """Results and points in JSON lines files."""
+    """JSON lines."""
     csv: Csv = Field(default_factory=Csv)
-    """Points in tables of comma- or tab-separated values."""
+    """Tables separated by commas or tabs."""
     documents: tuple[Document, ...] = ()
-    """Files of any program, in JSON, YAML, TOML, CSV or XML: paths that lead to their numbers."""
+    """Any document, by paths."""
     perfzero: PerfZero = Field(default_factory=PerfZero)
-    """The summary of a PerfZero benchmark."""
+    """PerfZero summaries."""
     devices: Devices = Field(default_factory=Devices)
-    """GPUs and TPUs while the job ran: utilization, memory, power, temperature, errors."""
+    """GPUs and TPUs."""
     formats: Formats = Field(default_factory=Formats)
-    """Files of other programs: benchmark tools, MLPerf, MLflow, ..."""
+    """Files of other programs."""
     logs: Logs = Field(default_factory=Logs)
-    """The output of a program, by a log profile."""
+    """What a program prints."""
     profile: bool = True
-    """The overview of a profile: `*.xplane.pb`."""
+    """`*.xplane.pb`."""
     curves: dict[str, OwnCurves] = Field(default_factory=dict)
-    """Curves over a load, a size or another setting in files of one's own, by any name."""
+    """Curves, by any name."""
     memory: bool = True
-    """The peak memory usage of the workload."""
+    """The peak memory usage."""
     literals: Literals = Field(default_factory=dict)
-    """Numbers about the run itself: a list of `duration`, `attempts` and `queue_time`, or a mapping of names."""
+    """`duration`, `attempts` and `queue_time`: a list, or a mapping of names."""
 
 
 class TimeToAccuracy(Strict):
@@ -576,36 +577,35 @@ class MetricCollectionConfig(Strict):
     """Which values of a run become metrics."""
 
     default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
-    """How the points of a tag are aggregated; each strategy makes a metric named `<tag>_<strategy>`."""
+    """The strategies, each of which makes a metric `<tag>_<strategy>`."""
     metric_to_aggregation_strategy: dict[NamePattern, tuple[Strategy, ...] | TagAggregation] = Field(
         default_factory=dict, validation_alias=AliasChoices(*SPELLINGS)
     )
-    """Other strategies for some tags: a list, or a mapping with the keys below. Also accepted as
-    `metric_to_aggregation_strategies`."""
+    """Strategies of some tags, also spelled `metric_to_aggregation_strategies`."""
     steps: Steps = Field(default_factory=Steps)
-    """The steps whose points count, for all tags."""
+    """The steps whose points count."""
     warmup: Warmup = "none"
-    """`auto` finds the warm-up of each tag by its level, and leaves it out."""
+    """`auto` finds the warm-up of each tag, and leaves it out."""
     tags_to_ignore: tuple[NamePattern, ...] = ()
-    """Tags that are not collected: exact, globs for the whole tag, or `re:` and a regular expression."""
+    """Tags that are left out: exact, globs, or `re:` and a regular expression."""
     include_tags: tuple[NamePattern, ...] = ()
-    """If given, only these tags are collected."""
+    """Only these tags are collected."""
     time_to_accuracy: TimeToAccuracy | None = None
-    """Adds the metric `time_to_accuracy`: the seconds until a tag first reaches a value."""
+    """Adds the seconds until a tag first reaches or exceeds a value."""
     write_to_bigquery: bool = True
-    """Whether runs are written to the warehouse at all."""
+    """Whether runs are written to the warehouse."""
     use_run_name_prefix: bool = False
-    """Whether the sub-folder in which a tag was written becomes part of its name: `train/loss`."""
+    """Whether a tag begins with its sub-folder: `train/loss`."""
     restarts: Literal["keep", "supersede"] = "keep"
-    """How points that a restarted workload wrote again are handled: `keep` or `supersede`."""
+    """Points that a restarted workload wrote again: `keep` or `supersede`."""
     metrics: dict[NamePattern, MetricFacts] = Field(default_factory=dict)
-    """The unit and the better direction of metrics, by name or pattern, where their names do not tell."""
+    """Facts about metrics whose names do not tell."""
     expressions: Expressions = Field(default_factory=dict)
-    """Metrics that are computed from tags, other metrics and facts, by name: an expression, or a mapping."""
+    """Metrics computed from others, by name."""
     figures: dict[MetricName, FigureOfCurves] = Field(default_factory=dict, max_length=100)
-    """Metrics that are made from curves over a load, a size or another setting, by name."""
+    """Metrics made from curves, by name."""
     sources: Sources = Field(default_factory=Sources)
-    """The files and services that metrics are read from."""
+    """What metrics are read from."""
 
     @property
     def facts(self) -> dict[str, MetricFacts]:

@@ -111,15 +111,15 @@ class Curve(Strict):
     """A curve within the envelope of past good runs."""
 
     within: Annotated[float, BeforeValidator(_spreads)] = Field(WITHIN, gt=0)
-    """Half the width of the envelope in standard deviations of the good runs: `3 sd`, or the number alone."""
+    """Half the width of the envelope, in standard deviations of good runs."""
     from_step: int = Field(0, ge=0)
     """The first step that is judged."""
     to_step: int | None = Field(None, ge=1)
-    """The last step that is judged. Without it, all."""
+    """The last step that is judged."""
     min_runs: int = Field(5, ge=3, le=100)
-    """The number of past good runs from which the condition decides."""
+    """Good runs from which the condition decides."""
     min_change_percent: float = Field(0.5, ge=0)
-    """The least half-width of the envelope, in percent of its centre."""
+    """The least half-width, in percent of the centre."""
 
     @model_validator(mode="after")
     def some_step_is_judged(self) -> Self:
@@ -208,11 +208,11 @@ class Confirm(Strict):
     """How a value out of bounds is confirmed before it alerts."""
 
     runs: int = Field(2, ge=1, le=5)
-    """The number of runs in a row that must be out of bounds; 1 alerts at once."""
+    """The runs in a row that must be out of bounds; 1 alerts at once."""
     within: Near | None = None
-    """Values farther beyond their bound than this alert at once. Default: all values need confirmation."""
+    """Values farther beyond their bound (`percent` of it, or `absolute`) alert at once. Default: none do."""
     by: Literal["rerun", "next"] = "rerun"
-    """Whether the test is run again at once (`rerun`) or its next run is awaited (`next`)."""
+    """Whether the test runs again at once (`rerun`) or its next run is awaited (`next`)."""
 
 
 Confirmation = Annotated[
@@ -237,11 +237,11 @@ class Rerun(Strict):
     """How a test is run again at once, twice at most, if a metric is suspicious: the three runs decide together."""
 
     beyond: float = Field(4, ge=3, le=100)
-    """By how many standard deviations a value is worse than its level, for the test to be run again."""
+    """How many standard deviations worse than its level a value must be."""
     of: tuple[NamePattern, ...] = ()
     """The metrics that count. Default: all that are judged by their level."""
     at_most: Annotated[float, BeforeValidator(_share)] = Field(10, gt=0, le=100)
-    """The reruns of a day, in percent of all runs of the deployment, or `10 % of the night`. Two are always allowed."""
+    """Reruns of a day, in percent of all runs of the deployment. Two are always allowed."""
 
     def covers(self, metric: str) -> bool:
         return not self.of or matches_any(self.of, metric)
@@ -281,11 +281,11 @@ class ChangePoint(Strict):
     """A worse level that lasts."""
 
     p_value: float = Field(0.00005, gt=0, lt=1)
-    """The greatest probability that chance draws such runs from the baseline."""
+    """The greatest probability that chance draws such runs."""
     min_change_percent: float | None = Field(None, ge=0)
-    """The minimum size of the change, in percent; without it and `min_change`, one that fits the metric."""
+    """The minimum change in percent. Default: one that fits the metric."""
     min_runs: int = Field(3, ge=2, le=100)
-    """The minimum number of runs at the new level."""
+    """Runs at the new level."""
 
     @property
     def fewest_runs(self) -> int:
@@ -301,15 +301,15 @@ class SuccessThreshold(OneOf):
     fixed_value: float | None = None
     """A fixed value."""
     stddevs_from_mean: float | None = Field(None, ge=0)
-    """This number of standard deviations from the mean of the baseline."""
+    """Standard deviations from the mean of the baseline."""
     percent_difference: Annotated[float, Field(ge=0)] | PercentDifference | None = None
-    """A difference in percent (20 means 20 %) from the mean of the baseline, or from a value."""
+    """Percent (20 means 20 %) from the mean of the baseline; from a value, `{percent: 20, value: 0.76}`."""
     within_bounds: WithinBounds | None = None
     """Two fixed bounds; a missing side is unbounded."""
     mads_from_median: float | None = Field(None, ge=0)
-    """This number of median absolute deviations from the median of the baseline."""
+    """Median absolute deviations from the median of the baseline."""
     change_point: ChangePoint | None = None
-    """A worse level that lasts, in units of the metric's own noise."""
+    """A worse level that lasts, in units of the metric's noise."""
 
     @property
     def is_relative(self) -> bool:
@@ -377,37 +377,37 @@ class Condition(Strict):
     """The condition for one metric to pass."""
 
     comparison: Comparison = Comparison.WITHIN
-    """How a value compares to a bound: `greater`, `greater_or_equal`, `less`, `less_or_equal`, `equal` or `within`."""
+    """`greater`, `greater_or_equal`, `less`, `less_or_equal`, `equal` or `within`."""
     success_threshold: SuccessThreshold = Field(default_factory=lambda: SuccessThreshold(change_point=ChangePoint()))
-    """How the bound is computed; exactly one threshold. Without it, `change_point: {}`."""
+    """How the bound is computed. Default: `change_point: {}`."""
     wait_for_n_points_of_history: int | None = Field(None, ge=-1)
-    """The number of points in the baseline from which the condition is enforced."""
+    """Points in the baseline from which the condition decides."""
     window: int = Field(100, ge=1)
-    """The number of newest runs in the baseline."""
+    """The newest runs that are the baseline."""
     time_window: Duration | None = None
-    """The maximum age of runs in the baseline."""
+    """Their maximum age."""
     since: Moment | None = None
-    """The time at which the baseline begins."""
+    """When the baseline begins."""
     compare_to: CompareTo = None
-    """Another test whose runs are the baseline, or a mapping, for a test of another deployment."""
+    """Another test whose runs are the baseline; of another deployment, `{test: resnet-release, deployment: prod}`."""
     relative_to: MetricName | None = None
-    """Another metric of the same run, by which the metric is divided before it is judged."""
+    """A metric of the run that the value is divided by."""
     baseline: Baseline | None = None
-    """Which of these runs are comparable: `same` names attributes that must be those of the run."""
+    """Runs with the `same` image, image_digest, node_type, accelerator, framework, or metadata such as param.epochs."""
     against: Against = Against.MEAN
-    """Whether the threshold is relative to the `mean` of the baseline or to the `best` accepted level."""
+    """The `mean` of the baseline, or the `best` accepted level."""
     min_change: MinChange | None = None
-    """The minimum size of a regression, in addition to the threshold."""
+    """The minimum size of a regression: `percent` of the baseline, or `absolute`."""
     max_non_finite: float = Field(0.0, ge=0, le=1)
-    """The share of the metric's points, from 0 to 1, that may be NaN or infinite."""
+    """The share of points, from 0 to 1, that can be NaN or infinite."""
     optional: bool = False
-    """Whether the metric may be missing from a run."""
+    """Whether a run can lack the metric."""
     severity: Severity = Severity.FAIL
-    """Whether a broken condition fails the run (`fail`) or is only reported (`warn`)."""
+    """Whether a broken condition fails the run (`fail`) or is reported (`warn`)."""
     confirm: Confirmation = None
-    """The number of runs in a row that must be out of bounds before they alert, or a mapping."""
+    """Runs in a row out of bounds before they alert."""
     curve: Curve | None = None
-    """Judges a tag over the steps of the run, in place of `success_threshold`; for a metric named `<tag>_curve`."""
+    """Judges a tag over the steps of the run."""
 
     _of_sweep: SweepCondition | None = PrivateAttr(default=None)
 
@@ -566,15 +566,15 @@ class SweepCondition(Strict):
     """A curve over a load, a size or another setting, judged as a whole by those of the runs before."""
 
     comparison: Literal[Comparison.LESS, Comparison.GREATER, Comparison.WITHIN] = Comparison.WITHIN
-    """`less`: a curve that is higher is worse; `greater`: one that is lower; `within`: both."""
+    """`less`: a higher curve is worse; `greater`: a lower one; `within`: both."""
     traded_for: str = ""
-    """A curve that this one trades against, such as latency for throughput: both are judged as one frontier."""
+    """A curve that this one trades against: one frontier is judged."""
     min_change_percent: float | None = Field(None, ge=0)
     """The smallest change that counts, in percent of the curve. Default: 2."""
     since: Moment | None = None
-    """Runs before this time do not count."""
+    """Earlier runs do not count."""
     optional: bool = False
-    """Whether the curve may be missing from a run."""
+    """Whether a run can lack the curve."""
     severity: Severity = Severity.FAIL
     """Whether a worse curve fails the run (`fail`) or is only reported (`warn`)."""
 
@@ -593,15 +593,15 @@ class RegressionTestConfig(Strict):
     """The conditions for a run to pass, and when to alert."""
 
     metric_success_conditions: dict[NamePattern, Condition] = Field(default_factory=dict)
-    """Conditions by metric or pattern, of which the most particular counts; `default` is for all other metrics."""
+    """By metric or pattern. The most particular counts; `default` is for all others."""
     curves: dict[NamePattern, SweepCondition] = Field(default_factory=dict)
-    """Conditions for curves over a load, a size or another setting, by name or pattern: one verdict for a curve."""
+    """By curve or pattern: one verdict for each."""
     required_metrics: tuple[NamePattern, ...] = ()
-    """Metrics that every run must produce, even without a condition; a pattern requires one match."""
+    """Metrics that every run must have; a pattern requires one match."""
     metric_subset_to_alert: tuple[NamePattern, ...] = ()
-    """If given, only these metrics alert; the others still get verdicts."""
+    """Only these metrics alert."""
     alert_for_oob_metrics: bool = True
-    """Whether metrics that are out of bounds alert."""
+    """Whether metrics out of bounds alert."""
     alert_for_failed_jobs: bool = True
     """Whether a workload that failed, timed out or never started alerts."""
     alert_after_second_test_failure: bool = False
@@ -610,7 +610,7 @@ class RegressionTestConfig(Strict):
         Rerun | None,
         BeforeValidator(lambda value: {True: {}, False: None}.get(value, value) if isinstance(value, bool) else value),
     ] = None
-    """Runs the test again at once if a metric is suspicious: `true`, or a mapping."""
+    """Runs the test again at once if a metric is suspicious."""
 
     _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)
     _own_names: frozenset[str] = PrivateAttr(default=frozenset())

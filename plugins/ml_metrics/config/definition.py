@@ -95,23 +95,23 @@ class EfficiencyConfig(Strict):
     """What the chips of a run cost, and what one step of its training computes."""
 
     region: Annotated[str, Field(min_length=1)] | None = None
-    """The region of its chips, as in the price book. Default: that of the node selector, the cluster, or the book."""
+    """The region in the price book. Default: by the node selector, the cluster, or the book."""
     purchase: Purchase | None = None
-    """How its chips are bought: `spot`, `on_demand` or `reserved`. Default: by the node selector, or the book."""
+    """`spot`, `on_demand` or `reserved`. Default: by the node selector, or the book."""
     tokens_per_step: Amount | None = None
-    """The tokens of a step on all chips together."""
+    """Tokens of a step."""
     samples_per_step: Amount | None = None
-    """The samples of a step on all chips together."""
+    """Samples of a step."""
     flops_per_step: Amount | None = None
-    """The floating-point operations of the model in a step on all chips together, without recomputation."""
+    """Floating-point operations of the model, without recomputation."""
     model_flops: ModelFlops | None = None
-    """A formula for them, with the model's numbers, instead of `flops_per_step`."""
+    """A formula for them."""
     hardware_flops_per_step: Amount | None = None
-    """Those that the hardware executes in a step, recomputation included."""
+    """Operations of the hardware, with recomputation."""
     precision: Annotated[str, Field(min_length=1)] = "bf16"
-    """The precision of the matrix products, for the peak of the chip: `bf16`, `fp16`, `fp8`, `int8`, `tf32`, `fp32`."""
+    """For the peak of the chip: `bf16`, `fp16`, `fp8`, `int8`, `tf32`, `fp32`."""
     peak_of: Annotated[str, Field(min_length=1)] | None = None
-    """The device whose peak counts, as in the table of peaks: `h100-pcie`. Default: the chip of the accelerator."""
+    """The device whose peak counts. Default: the chip of the accelerator."""
 
     @model_validator(mode="after")
     def one_number(self) -> Self:
@@ -161,15 +161,15 @@ class GoodputConfig(Strict):
     enabled: bool = True
     """Whether goodput is measured."""
     ideal_step_time: Duration | None = None
-    """The ideal duration of a step. Without it, it is computed from the steps."""
+    """A step's ideal duration. Default: computed."""
     rolling_windows: tuple[Duration, ...] = ()
-    """Periods, like the last hour and day, for which goodput is measured besides the whole job."""
+    """The newest periods that are measured, too."""
     stalls: bool = True
-    """Whether the part of a step beyond any usual step is lost time, in the bucket `stall`, instead of productive."""
+    """Whether the part of a step beyond any usual step is lost, `stall`."""
     cloud_logging: CloudLog | None = None
-    """A log in Google Cloud Logging to read instead of `goodput.jsonl`."""
+    """A log in Google Cloud Logging, instead of `goodput.jsonl`."""
     gcp_options: GCPOptions | None = None
-    """Also sends the results to Google Cloud Monitoring when the workload has ended."""
+    """Also sends the results to Google Cloud Monitoring."""
 
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
@@ -216,113 +216,114 @@ class TestDefinition(Strict):
     __test__: ClassVar[bool] = False  # pytest collects classes named Test*
 
     framework: str | None = None
-    """The framework of the model: `tf`, `pt`, `jax`."""
+    """The framework: `tf`, `pt`, `jax`."""
     model: str | None = None
-    """The model that is trained or measured: `mnist`, `resnet50`."""
+    """What is trained or measured."""
     mode: str | None = None
     """The kind of test: `func`, `conv`, `example`."""
     accelerator: AcceleratorField = CPU
-    """The accelerator: a name from the catalogue, or a mapping that describes it."""
+    """A name from the catalogue, or a mapping."""
     name: str = Field("", validate_default=True)
-    """The name of the test, at most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
+    """At most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
     description: str = ""
     """The purpose of the test, in a sentence."""
     owner: str = Field("unowned", max_length=250)
-    """The person or team to contact when it fails."""
+    """Whom to contact when it fails."""
     emails: tuple[Address, ...] = ()
-    """The recipients of its alert mails."""
+    """The recipients of its alerts."""
     sender: Address | None = None
-    """The sender of its alert mails. Without one, the sender of the channel."""
+    """Their sender. Default: that of the channel."""
     tags: tuple[Annotated[str, Field(max_length=100)], ...] = Field((), max_length=50)
-    """Tags for the filter of the Airflow UI: at most 50, each of at most 100 characters."""
+    """Tags in the Airflow UI: at most 50, each of at most 100 characters."""
 
     params: Params = Field(default_factory=dict)
-    """What users can change when they trigger a run: a default, or a mapping with `default` and JSON Schema."""
+    """What users can change when they trigger a run."""
     image: str = Field(min_length=1)
-    """The container image of the workload."""
+    """The container image."""
     command: tuple[Text, ...] = Field(min_length=1)
-    """The program and its arguments. `$(NAME)` inserts an environment variable, `{{ params.name }}` a parameter."""
+    """The program and its arguments."""
     args: tuple[Text, ...] = ()
-    """Arguments that follow those of `command`."""
+    """Arguments after those of `command`."""
     env: dict[EnvName, Text] = Field(default_factory=dict)
-    """Environment variables; a value can use earlier ones, as in `$(MODEL_DIR)/checkpoints`."""
+    """Environment variables; a value can use earlier ones."""
 
     by_hand: tuple[Literal["command", "image"], ...] = ()
-    """What a manual run may replace besides `params`: `image`, `command`. Default: the setting `by_hand`."""
+    """What a manual run can also replace: `image`, `command`. Default: the setting `by_hand`."""
 
     schedule: Annotated[str, checked(check_schedule)] | None = None
-    """A cron expression or preset, in Airflow's `default_timezone`. Without one, the test runs only when triggered."""
+    """When it runs, in Airflow's `default_timezone`. Without one, only when triggered."""
     timeout: Duration = timedelta(hours=1)
     """How long the workload may run."""
     startup_timeout: Duration = timedelta(minutes=20)
-    """How long the workload may wait for a node and its image before the run counts as missed."""
+    """How long it may wait for a node and its image. Then the run counts as missed."""
     retries: int = Field(0, ge=0, le=100)
-    """How often a failed workload is started again, in a new pod."""
+    """How often a failed workload starts again, in a new pod."""
     pool: str | None = Field(None, max_length=250)
-    """The Airflow pool in which runs queue for a scarce accelerator."""
+    """The Airflow pool in which runs queue."""
     priority: int = Field(1, ge=1, le=MAX_PRIORITY)
-    """The priority of the workload in its pool; greater numbers start first."""
+    """The priority in the pool; greater is first."""
     quarantine: Quarantine | None = None
-    """Mutes the alerts of a test that is known to be broken, until a date."""
+    """Mutes the alerts until the end of a day (UTC). The test still runs."""
     on_regression: OnRegressionField = None
-    """What a metric out of bounds starts: `bisect`, the search for the version that broke it."""
+    """Starts a search for the version that broke a metric."""
     decide: bool = False
-    """Whether a change asks a person under Airflow's Required Actions: accept it, a regression, or measure again."""
+    """Whether a metric out of bounds asks a person in Airflow."""
 
     resources: Resources = Field(default_factory=Resources)
-    """The resources that the container requests besides its accelerator."""
+    """What the container requests, and limits that differ."""
     hosts: int = Field(0, ge=0, validate_default=True)
-    """The number of pods that run the workload together. Default: the hosts of the accelerator."""
+    """The pods that run the workload together. Default: the hosts of the accelerator."""
     job_set: JobSet | None = None
-    """Several Jobs of so many hosts each, as one JobSet."""
+    """Several Jobs of so many hosts, as one JobSet."""
     cluster: ClusterOfTest | None = None
-    """A GKE cluster, or the name of a cluster in the setting `clusters`. Without one, the cluster of the settings."""
+    """One of the setting `clusters`, or on GKE `{project: my-project, location: us-central1, name: tests}`. Default:
+    that of the settings."""
     namespace: Namespace | None = None
-    """The Kubernetes namespace. Without one, the namespace of the settings."""
+    """The Kubernetes namespace. Default: that of the settings."""
     service_account: str | None = None
-    """The Kubernetes service account of the pod."""
+    """The Kubernetes service account."""
     labels: dict[str, LabelValue] = Field(default_factory=dict)
-    """Additional labels of the pod."""
+    """Labels of the pod."""
     annotations: dict[str, Text] = Field(default_factory=dict)
     """Annotations of the pod."""
     node_selector: dict[str, LabelValue | None] = Field(default_factory=dict)
-    """Labels of the node, besides those of the accelerator; null removes one of those."""
+    """Labels of the node, added to those of the accelerator; null removes one."""
     tolerations: tuple[dict[str, Any], ...] = ()
-    """Tolerations of the pod in Kubernetes syntax, besides those of the accelerator."""
+    """Tolerations, added to those of the accelerator."""
     volumes: dict[MountPath, Volume] = Field(default_factory=dict)
-    """The volumes that are mounted, by path."""
+    """Volumes, by mount path."""
     secrets: Secrets = Field(default_factory=dict)
-    """Environment variables from Kubernetes secrets: `{API_KEY: my-secret/api-key}`."""
+    """Variables from secrets, `secret/key`, or `{secret: hugging-face, key: token}`."""
     config_maps: tuple[str, ...] = ("gcs-buckets",)
-    """Config maps whose entries become environment variables; missing ones are ignored."""
+    """Config maps whose entries become variables; missing ones are ignored."""
     image_pull_secrets: tuple[str, ...] = ()
-    """Kubernetes secrets for pulling private images."""
+    """Secrets for private images."""
     init_containers: tuple[dict[str, Any], ...] = ()
-    """Init containers in Kubernetes syntax."""
+    """Init containers, in Kubernetes syntax."""
     priority_class: str | None = None
-    """The Kubernetes priority class of the pod."""
+    """The Kubernetes priority class."""
     queue: str | None = None
-    """The Kueue queue of the workload."""
+    """The Kueue queue."""
     pod: PodOverride = Field(default_factory=dict)
-    """Other fields of the pod in Kubernetes syntax; merged last."""
+    """Other fields of the pod, merged last."""
 
     faults: tuple[Fault, ...] = ()
-    """What breaks on purpose while the workload runs, and when. Restarts that a fault causes do not fail the run."""
+    """What breaks on purpose, and when."""
 
     metric_config: str | None = None
-    """A file with the two configs below, shared by several tests. The test's own values take precedence."""
+    """A file with the two configs below. The test's own values take precedence."""
     metric_collection_config: MetricCollectionConfig = Field(default_factory=MetricCollectionConfig)
-    """Which values of a run become metrics."""
+    """Which values become metrics."""
     regression_test_config: RegressionTestConfig = Field(default_factory=RegressionTestConfig)
-    """The conditions for a run to pass, and when to alert."""
+    """When a run passes, and when it alerts."""
     goodput: GoodputConfig = Field(default_factory=GoodputConfig)
-    """How goodput, the productive share of the time, is measured."""
+    """How goodput is measured."""
     efficiency: EfficiencyConfig = Field(default_factory=EfficiencyConfig)
-    """What its chips cost, and what one step of its training computes."""
+    """What its chips cost, and what a step computes."""
     extends: str | None = None
-    """A file whose values apply to keys that this file does not set."""
+    """A file with values for keys that this file does not set."""
     sweep: dict[str, Any] = Field(default_factory=dict)
-    """In a file: lists of values; each combination makes a test. In a test: its own values."""
+    """A test for each combination."""
 
     _source: str = PrivateAttr("")
 

@@ -140,16 +140,16 @@ class Fault(Strict):
     """Something that breaks on purpose while the workload runs."""
 
     at: Annotated[str, _unless_template(parse_at)]
-    """When: `step 20`, `90s` after the workload has started, or `random(10m..20m seed 7)`, the same for each seed."""
+    """`step 20`, `90s` after the start of the workload, or `random(10m..20m seed 7)`, the same for each seed."""
     what: Annotated[str, _unless_template(parse_what)]
-    """What: `kill`, `terminate`, `delete_pod`, `evict`, `freeze(30s)`, `slow(2x, 60s)`, `out_of_memory`,
-    `disk_full(30s)`, or `lose_storage(checkpoints, 30s)`."""
+    """`kill`, `terminate`, `delete_pod`, `evict`, `freeze(30s)`, `slow(2x, 60s)`, `out_of_memory`, `disk_full(30s)`, or
+    `lose_storage(checkpoints, 30s)`."""
     where: Annotated[str, _unless_template(parse_where)] = ANYWHERE
-    """On which host: `host 1`, `any` (one, drawn), `coordinator` (host 0), or `all`."""
+    """`host 1`, `any` (one, drawn), `coordinator` (host 0), or `all`."""
     times: int = Field(1, ge=1, le=MAX_FAULTS)
     """How often."""
     every: Duration | None = None
-    """How long after a fault the next one follows, if there are several `times`."""
+    """The time between faults."""
 
     @model_validator(mode="after")
     def repeated_at_an_interval(self) -> Self:

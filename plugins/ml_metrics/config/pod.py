@@ -133,11 +133,11 @@ class JobSet(Strict):
     slices: int = Field(ge=1, le=1024)
     """The number of Jobs."""
     restarts: int = Field(0, ge=0, le=100)
-    """How often the cluster starts all Jobs again after a failure, within one attempt and its `timeout`."""
+    """How often all Jobs start again after a failure, within one attempt and its `timeout`."""
     exclusive: Annotated[str, Field(max_length=316)] | None = None
-    """A label of nodes: all nodes with one value run pods of one Job only."""
+    """A label: nodes with one value run pods of one Job only."""
     success: Literal["all", "any"] = "all"
-    """Whether `all` Jobs must succeed, or `any`; the others are then ended."""
+    """Whether `all` Jobs must succeed, or `any`; the others then end."""
 
 
 class SecretKey(Strict):
@@ -177,13 +177,13 @@ class Volume(OneOf):
     host_path: str | None = None
     """A folder on the node."""
     bucket: str | None = None
-    """A Cloud Storage bucket, mounted by the Cloud Storage FUSE driver of GKE."""
+    """A Cloud Storage bucket, mounted by GKE's Cloud Storage FUSE driver."""
     memory: Quantity | None = None
-    """A file system of this size in memory; mount it at `/dev/shm` for data loaders."""
+    """A file system of this size in memory, for data loaders at `/dev/shm`."""
     scratch: Quantity | None = None
-    """An empty folder of this size on the disk of the node, deleted with the pod."""
+    """An empty folder of this size on the node, deleted with the pod."""
     read_only: bool = False
-    """Whether the volume is mounted read-only."""
+    """Whether it is read-only."""
 
 
 MODELS = {"pod": "V1PodTemplateSpec", "init_containers": "list[V1Container]", "tolerations": "list[V1Toleration]"}

@@ -73,50 +73,78 @@ def source(model: str, key: str) -> str:
     return "<br>".join(f"`{line.removeprefix('  ')}`" for line in part if line.strip()).replace("|", "\\|")
 
 
-def table(name: str) -> str:
-    """The keys of a model; those of a model that it extends have a table of their own."""
+def table(name: str, without: str, headings: set[str]) -> str:
+    """The keys of a model, each as its example gives it. A key with a heading of its own is a link to it."""
     model = MODELS[name]
     texts = docstrings(model)
     names = {id(field): field_name for field_name, field in model.model_fields.items()}
-    base = MODELS.get(model.__bases__[0].__name__)
-    rows = ["| key | meaning | example |", "| --- | --- | --- |"]
+    rows = ["| key | meaning |", "| --- | --- |"]
     for key, field in keys_of(model).items():
-        if base and key in keys_of(base):
+        if key in without.split(", "):
             continue
         text, usual = texts[names[id(field)]], default(field)
-        if "Default: " not in text and usual not in {"none", "see below"}:
+        if "Default: " not in text and usual not in {"none", "see below", "`false`"}:
             text += " Required." if usual == "required" else f" Default: {usual}."
-        rows.append(f"| `{key}` | {text} | {source(name, key)} |")
+        example = source(name, key)
+        rows.append(f"| {f'[{example}](#{key})' if f'`{key}`' in headings else example} | {text} |")
     return "\n".join(rows)
 
 
 def accelerators() -> str:
-    """The catalogue by its chips; a slice has its pods and its topology beside its name."""
-    rows = ["| nodes | accelerators | a pod requests |", "| --- | --- | --- |"]
-    chips: dict[str, list[Accelerator]] = {}
+    """The catalogue by its nodes. Sizes that double are shown as `t4`, `t4x2`, ... `t4x8`."""
+    rows = ["| nodes | accelerators |", "| --- | --- |"]
+    chips: dict[str, list[str]] = {}
     for made in catalogue().values():
         selector = next((value for key, value in made.node_selector.items() if "topology" not in key), made.chip)
-        chips.setdefault(selector, []).append(made)
+        chips.setdefault(selector, []).append(made.name)
     for selector, family in chips.items():
-        shapes = [
-            f"`{made.name}` ({made.hosts}, {made.topology})" if made.topology else f"`{made.name}`" for made in family
-        ]
-        requests = sorted({made.per_host for made in family if made.resource})
-        resource = f"`{family[-1].resource}`: {', '.join(map(str, requests))}" if requests else "nothing"
-        rows.append(f"| `{selector}` | {', '.join(shapes)} | {resource} |")
+        rows.append(f"| `{selector}` | {', '.join(doublings(family))} |".replace("..., ", "... "))
     return "\n".join(rows)
+
+
+def doublings(names: list[str]) -> list[str]:
+    sizes = [int(found[1]) if (found := re.search(r"[x-](\d+)$", name)) else 1 for name in names]
+    shown: list[str] = []
+    for index, name in enumerate(names):
+        doubles = [sizes[at] == 2 * sizes[at - 1] for at in (index - 1, index, index + 1) if 0 < at < len(names)]
+        if len(doubles) == 3 and all(doubles):
+            shown += [] if shown[-1] == "..." else ["..."]
+        else:
+            shown.append(f"`{name}`")
+    return shown
 
 
 def test_the_page_matches_the_models() -> None:
     text = DOC.read_text(encoding="utf-8")
-    fill = re.compile(r"<!-- (keys: (?P<model>\w+)|accelerators) -->\n.*?<!-- end -->", re.DOTALL)
-    assert {found["model"] for found in fill.finditer(text)} == {*MODELS, None}
+    headings = set(re.findall(r"^##+ (.*)$", text, re.MULTILINE))
+    fill = re.compile(
+        r"<!-- (keys: (?P<model>\w+)(?: without (?P<without>[\w, ]+?))?|accelerators) -->\n.*?<!-- end -->", re.DOTALL
+    )
+    assert set(sections(text)) == set(MODELS)
 
     def filled(found: re.Match[str]) -> str:
-        content = table(found["model"]) if found["model"] else accelerators()
+        content = table(found["model"], found["without"] or "", headings) if found["model"] else accelerators()
         return f"<!-- {found[1]} -->\n\n{content}\n\n<!-- end -->"
 
     check(str(DOC), fill.sub(filled, text))
+
+
+def sections(text: str) -> dict[str, str]:
+    """The section of each model: it has a table of its keys, or names them, `<!-- in words: Size -->`."""
+    return {
+        name: section
+        for section in re.split(r"^(?=##+ )", text, flags=re.MULTILINE)
+        for names in re.findall(r"<!-- (?:in words|keys): (.*?)(?: without .*?)? -->", section)
+        for name in names.split(", ")
+    }
+
+
+def test_a_section_names_each_key() -> None:
+    found = sections(re.sub(r"^```.*?^```", "", DOC.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL))
+    code = {name: set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]+`", found[name])))) for name in found}
+    source = set(keys_of(MODELS["Source"]))
+    keys = {name: set(keys_of(model)) - (source if name != "Source" else set()) for name, model in MODELS.items()}
+    assert {name: absent for name in found if (absent := keys[name] - code[name])} == {}
 
 
 @pytest.mark.parametrize("name", MODELS)
