@@ -292,22 +292,22 @@ def speed(random: Generator, curves: int) -> float:
     return 1000 * spent / curves
 
 
-def line(name: str, rule: str, rows: Sequence[dict[str, Any]]) -> str:
+def line(rule: str, rows: Sequence[dict[str, Any]]) -> str:
     histories, alarms, judged = (sum(one[key] for one in rows) for key in ("histories", "alarms", "judged"))
     shares = (f"{sum(one['found'][case] for one in rows) / histories:.1%}".replace(".0%", "%") for case in CASES)
-    cells = (rule, name, f"{1000 * alarms / judged:.2f}", f"{judged:,}", *shares)
+    cells = (rule, f"{1000 * alarms / judged:.2f}", *shares)
     return f"| {' | '.join(cells)} |"
 
 
 def in_docs(page: str, measured: dict[str, dict[str, dict[str, Any]]]) -> str:
-    """The page with the table of what was measured."""
-    head = ("rule", "family", "false alarms in 1,000", "of", *(f"{case}: {what}" for case, what in CASES.items()))
+    """The page with the table of what was measured, over all families."""
+    head = ("rule", "false alarms in 1,000", *CASES.values())
     rows = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
-    for rule in [each for each in (Whole.name, *(one.name for one in RIVALS)) if each in measured]:
-        by_family = measured[rule]
-        rows.append(line(f"{len(by_family)} of {len(FAMILIES)}", rule, list(by_family.values())))
-        if rule == Whole.name:
-            rows += [line(family, rule, [one]) for family, one in by_family.items()]
+    rows += [
+        line(rule, list(measured[rule].values()))
+        for rule in (Whole.name, *(one.name for one in RIVALS))
+        if rule in measured
+    ]
     before, rest = page.split(BEGIN)
     return f"{before}{BEGIN}\n\n" + "\n".join(rows) + f"\n\n{END}{rest.split(END, 1)[1]}"
 
@@ -334,8 +334,8 @@ def main() -> None:
             if options.family in family.name:
                 random = np.random.default_rng(options.seed)
                 found[family.name] = measure(family, options.histories, random, rule or Whole(family))
-                print(line(family.name, name, [found[family.name]]), flush=True)
-        print(line("all", name, list(found.values())), f"{time.process_time() - started:.0f} s", flush=True)
+                print(line(f"{name}, {family.name}", [found[family.name]]), flush=True)
+        print(line(f"{name}, all", list(found.values())), f"{time.process_time() - started:.0f} s", flush=True)
         if options.docs:
             MEASURED.write_text(json.dumps(measured, indent=1) + "\n")
             PAGE.write_text(in_docs(PAGE.read_text(), measured))
