@@ -173,14 +173,14 @@ def test_with_the_documented_settings_a_lost_worker_costs_two_minutes(monkeypatc
     from airflow.configuration import conf
 
     table = rows("When a worker is lost")
-    for name, default, _, _ in table:
+    for name, default, _ in table:
         section, option = name.strip("`[").split("] ")
         assert float(default) == float(str(conf.get_default_value(section, option))) == {**RUNNING, **FETCHED}[option]
     assert len(table) == len(RUNNING) + len(FETCHED)
     at_defaults = lost_worker()
     assert (at_defaults.running, at_defaults.fetched) == (390, 740), "6.5 and 12.3 minutes"
     assert "When a worker is lost" in str(at_defaults)
-    for name, _, shortest, _ in table:
+    for name, _, shortest in table:
         section, option = name.strip("`[").split("] ")
         monkeypatch.setenv(f"AIRFLOW__{section}__{option}".upper(), shortest)
     found = lost_worker()
