@@ -1,4 +1,4 @@
-"""The table in docs/warehouse.md of what each query reads is that of the statements; and no cost grows with history."""
+"""What each query reads is that of its statement, as docs/warehouse.md says; and no cost grows with history."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from golden import check
 from ml_metrics.core.settings import Settings
 from ml_metrics.warehouse.tables import RUN_TABLES
 from unit.warehouse.bigquery_cost import HORIZON, MIB, Cost, cost
@@ -110,9 +111,9 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "runs.NEWEST": (SMALL_CURVES, MONTH),
     "curves.VALUES": (SMALL_CURVES, MONTH),
     "runs.TESTS": (TESTS_PAGE, HISTORY),
-    "runs.SUMS": ("it, sorted by the pass rate or the goodput", MONTH),
+    "runs.SUMS": ("the page of all tests, by pass rate or goodput", MONTH),
     "runs.BETWEEN_OF_TESTS": (TESTS_PAGE, MONTH),
-    "runs.BETWEEN": ("its JSON and CSV, and the report, of more than 1,000 tests", MONTH),
+    "runs.BETWEEN": ("the report, JSON and CSV of more than 1,000 tests", MONTH),
     "metrics.BROKEN": (TESTS_PAGE, MONTH),
     "runs.OF_TEST_WITH_TRIALS": (TEST_PAGE, MONTH),
     "runs.OF_TEST": (ALERT, NEWEST),
@@ -133,7 +134,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "metrics.ONLY_IN": (RUN_PAGE, ONE_RUN),
     "metrics.OF_TESTS": (COMPARISON, MONTH),
     "metrics.NAMES": (COMPARISON, MONTH),
-    "runs.NODES": ("the page of nodes, and each alert about a metric that is too large", {"since": 60}),
+    "runs.NODES": ("the page of nodes; each alert about a metric that is too large", {"since": 60}),
     "metrics.BETWEEN": (COST_PAGE, {"since": 14, "scan_from": 24, "scan_to": -10}),
     "metrics.FIRST_OF_RUNS": ("Prometheus, every 15 minutes at most", {"scan_from": 42}),
     "runs.NEWEST_OF_IMAGE": ("a release by asset", {"since": 90}),
@@ -148,14 +149,14 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "imports.JOBS": (IMPORT, A_MONTH),
     "imports.METADATA": (IMPORT, A_MONTH),
     "metrics.JUDGED_BY_OWNER": (
-        "each alarm about a level, with an alert budget; the night",
+        "the night; each alarm about a level, with an alert budget",
         {"since": 3, "scan_from": 10, "scan_to": -10},
     ),
     "metrics.JUDGED": (ALERT, {"since": 3, "scan_from": 10, "scan_to": -10}),
     "metrics.OF_RUNS": (IMPORT, A_MONTH),
     "decisions.ACCEPT": (MANUAL, ONE_RUN),
     "decisions.QUARANTINE": (MANUAL, {}),
-    "history.NEEDED_RUNS": ("it, if `history_days` is 0", KEPT_FOR_BASELINES),
+    "history.NEEDED_RUNS": ("the removal of rows, if `history_days` is 0", KEPT_FOR_BASELINES),
     "old_rows.OLD_RUNS": (NIGHTLY, {"until": HORIZON}),
     "old_rows.TESTS": (NIGHTLY, {"until": HORIZON}),
     "known_tests.READ_ALL": (NIGHTLY, {}),
@@ -184,6 +185,10 @@ def costs(years: int = 1) -> dict[str, Cost]:
 
 def test_it_is_known_who_asks_each_question() -> None:
     assert ASKED.keys() == statements().keys()
+
+
+def test_the_cost_of_each_statement_is_known() -> None:
+    check("warehouse/bigquery-costs.txt", _list())
 
 
 def test_the_table_is_that_of_the_statements() -> None:
@@ -226,16 +231,31 @@ def test_columns_that_are_not_read_cost_nothing() -> None:
     assert cost(every, {}).read > 10 * cost(one, {}).read
 
 
-def _table() -> str:
-    found, lines = costs(), []
+def _by_asker() -> list[tuple[str, dict[str, Cost]]]:
+    """Return the costs of the statements by who asks them, the costliest first."""
+    found = costs()
     order = list(dict.fromkeys(asked for asked, _ in ASKED.values()))
     rows = sorted(found, key=lambda name: (order.index(ASKED[name][0]), -found[name].billed, name))
-    for asked, names in groupby(rows, key=lambda name: ASKED[name][0]):
-        lines += [_row(asked if number == 0 else "", name, found[name]) for number, name in enumerate(names)]
-    return "\n".join(
-        ["| asked by | query | tables | MiB read | MiB billed |", "| --- | --- | --- | --- | --- |", *lines, ""]
-    )
+    return [
+        (asked, {name: found[name] for name in names})
+        for asked, names in groupby(rows, key=lambda name: ASKED[name][0])
+    ]
 
 
-def _row(asked: str, name: str, one: Cost) -> str:
-    return f"| {asked} | `{name}` | {', '.join(one.tables)} | {one.read / MIB:.1f} | {one.billed} |"
+def _list() -> str:
+    lines = []
+    for asked, found in _by_asker():
+        lines.append(f"{asked}:")
+        lines += [
+            f"  {name}: {one.read / MIB:.1f} MiB read, {one.billed} billed: {', '.join(one.tables)}"
+            for name, one in found.items()
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _table() -> str:
+    lines = ["| asked by | MiB, the costliest query | MiB, all |", "| --- | --- | --- |"]
+    for asked, found in _by_asker():
+        billed = [one.billed for one in found.values()]
+        lines.append(f"| {asked} | {max(billed)} | {sum(billed)} |")
+    return "\n".join([*lines, ""])
