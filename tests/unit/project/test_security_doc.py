@@ -12,9 +12,9 @@ TEXT = (PROJECT / "SECURITY.md").read_text()
 PROMISES = TEXT.partition("<!-- promises: checked by tests/unit/project/test_security_doc.py -->")[2].partition(
     "\n## "
 )[0]
-ROW = re.compile(r"^\| (?P<promise>.+?) \| (?P<tests>.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^- (?P<promise>.+?):\s+(?P<tests>`(?:tests|campaigns|packages)/.+?`)\.$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`(?P<file>(?:tests|campaigns|packages)/[^`:]+\.py)(?:::(?P<test>\w+))?`")
-ROWS = [row.groupdict() for row in ROW.finditer(PROMISES) if row["promise"] not in {"promise", "---"}]
+ROWS = [row.groupdict() for row in ROW.finditer(PROMISES)]
 CAMPAIGN = sorted((PROJECT / "campaigns" / "hostile").rglob("test_*.py"))
 
 
@@ -27,6 +27,7 @@ def functions_of(file: Path) -> frozenset[str]:
 
 
 def test_every_promise_names_tests_that_exist() -> None:
+    assert len(ROWS) == len(re.findall(r"^- ", PROMISES, re.MULTILINE)), "a promise without a test"
     for row in ROWS:
         named = list(NAMED.finditer(row["tests"]))
         assert named, f"a promise without a test: {row['promise']}"
