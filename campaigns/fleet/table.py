@@ -24,41 +24,33 @@ HEAD = (
     "at once",
     "each run is",
     "CPU s a run",
-    "of it databases",
     "to the lean floor",
-    "verdict: median, p95",
-    "told: median, p95",
-    "to one run alone",
+    "verdict, s: median, p95",
+    "told, s: median, p95",
     "runs per minute",
-    "second tries",
-    "lost, doubled",
 )
 P95 = 0.95
+SHOWN = {Variant.GREEN, Variant.RED, Variant.LEAN}
+"""The rows of the page; the file of JSON has the others too."""
 
 
 def table(waves: Sequence[Wave]) -> str:
-    """Return the waves as a table in Markdown. Those of one run alone are what the others are compared with."""
+    """Return the waves as a table in Markdown."""
     lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
     return "\n".join([*lines, *(f"| {' | '.join(_row(wave, waves))} |" for wave in waves)])
 
 
 def _row(wave: Wave, waves: Sequence[Wave]) -> tuple[str, ...]:
     floor = next((one for one in waves if _is_like(one, wave, Variant.LEAN, wave.runs)), None)
-    lost = sum(count for kind, count in wave.wrong.items() if not kind.startswith("doubled"))
-    doubled = sum(count for kind, count in wave.wrong.items() if kind.startswith("doubled"))
     return (
         wave.executor,
         str(wave.runs) if wave.ended == wave.runs else f"{wave.runs}, of which {wave.ended} ended",
         wave.variant,
         f"{wave.cpu_of_run:.2f}" if wave.runs > 1 else "",  # of one run, most is what Airflow does anyway
-        f"{wave.database_of_run:.2f}" if wave.runs > 1 else "",
         f"{wave.cpu_of_run / floor.cpu_of_run:.2f}" if floor and wave.runs > 1 else "",
         times(wave.verdict),
         times(wave.told),
-        _slower(wave, waves),
         f"{60 * wave.ended / wave.wall:.0f}",
-        str(wave.tries_above_one),
-        f"{lost}, {doubled}",
     )
 
 
@@ -66,17 +58,9 @@ def _is_like(one: Wave, wave: Wave, variant: Variant, runs: int) -> bool:
     return (one.executor, one.variant, one.runs) == (wave.executor, variant, runs)
 
 
-def _slower(wave: Wave, waves: Sequence[Wave]) -> str:
-    """Return how many times longer than a run alone it takes until a message arrives: median and p95."""
-    alone = next((one for one in waves if _is_like(one, wave, wave.variant, 1)), None)
-    if alone is None or alone is wave or not alone.told or not wave.told:
-        return ""
-    return f"{median(wave.told) / median(alone.told):.1f}, {quantile(wave.told) / median(alone.told):.1f}"
-
-
 def times(seconds: Sequence[float]) -> str:
     """Return the median and the 95th percentile."""
-    return f"{median(seconds):.1f}, {quantile(seconds):.1f} s" if seconds else ""
+    return f"{median(seconds):.1f}, {quantile(seconds):.1f}" if seconds else ""
 
 
 def quantile(values: Sequence[float], share: float = P95) -> float:
@@ -98,7 +82,7 @@ def write(waves: Sequence[Wave], machine: str, results: Path) -> None:
 
 def write_page(waves: Sequence[Wave], machine: str) -> None:
     """Replace the tables of the page. A wave that the end of the time has cut off says nothing about a run."""
-    waves = [wave for wave in waves if wave.ended == wave.runs]
+    waves = [wave for wave in waves if wave.ended == wave.runs and wave.variant in SHOWN]
     _replace("fleet", f"{machine} {idle(waves)}\n\n{table(waves)}")
     if cost := cost_of(waves):
         _replace("nights", nights(cost))

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 
 class Variant(StrEnum):
-    """What each run does. The values are the rows of the table."""
+    """What each run does. The values are the rows of the table.
 
-    GREEN = "a test that passes"
-    RED = "a test that fails, with its message"
-    LEAN = "the same graph, other tasks empty, provider imported by the pod's task only"
-    PLAIN = "the same graph, other tasks empty, provider imported at the top of the file"
-    SINGLE = "one task alone: the pod"
+    The floors are the same six tasks, of which only the pod's does something.
+    """
+
+    GREEN = "passing test"
+    RED = "failing test"
+    LEAN = "lean floor"
+    PLAIN = "plain floor"
+    """Its provider is imported at the top of the file, not by the pod's task."""
+    SINGLE = "pod alone"
 
     @property
     def is_ours(self) -> bool:

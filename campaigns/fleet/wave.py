@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import create_engine, inspect, text
 
 from campaigns.fleet.cpu import seconds_by_family
-from campaigns.fleet.deployment import DATABASES, PODS
+from campaigns.fleet.deployment import PODS
 from campaigns.fleet.variants import Variant, write_tests
 from ml_metrics.core.model import Run
 
@@ -62,10 +62,6 @@ class Wave:
     def cpu_of_run(self) -> float:
         """CPU seconds a run, of Airflow with its tasks and of the databases; pods are not Airflow's."""
         return without_pods(self.cpu) / self.runs
-
-    @property
-    def database_of_run(self) -> float:
-        return sum(self.cpu.get(name, 0.0) for name in DATABASES) / self.runs
 
 
 def play(deployment: Deployment, executor: str, variant: Variant, names: Sequence[str], seconds: float) -> Wave:
