@@ -3,7 +3,7 @@
 The loss of each step is in `train.jsonl` in the order of writing, so where the program starts again tells exactly which
 steps were lost, and their times what a recovery took. The runs are those of one Airflow, which defers them, four at a
 time; a run of the same program without faults is beside them, and one of them loses its worker. The whole campaign also
-plays the recipes of docs/faults.md.
+plays the recipes that docs/faults.md lists.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from airflow_home import PROJECT, Home
 from campaigns.pace import settings
@@ -39,11 +38,7 @@ pytestmark = [
     pytest.mark.campaign,
     pytest.mark.skipif(not RUNS, reason="`make campaign NAME=faults` plays this"),
 ]
-RECIPES = dict(
-    re.findall(
-        r"^```yaml\n# recipe: (.*?)\n(.*?)^```", (PROJECT / "docs" / "faults.md").read_text(), re.MULTILINE | re.DOTALL
-    )
-)
+RECIPES = sorted((PROJECT / "include" / "metric_configs" / "_faults").glob("*.yaml"))
 LASTING = {"freeze(2s)": 2, "slow(2x, 2s)": 2, "lose_storage(checkpoints, 2s)": 2}
 KINDS = ("kill", "freeze(2s)", "terminate", "delete_pod", "slow(2x, 2s)", "out_of_memory", "evict", *list(LASTING)[2:])
 STEP, SAVE, STEPS, AT_ONCE = 0.1, 10, 100, 4
@@ -189,8 +184,8 @@ def airflow(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     for number in range(RUNS):
         Case.drawn(number).add(home)
         home.add_test(f"beside-{number // AT_ONCE}", command=program())
-    for recipe in () if SHORT else RECIPES.values():
-        (home.configs / f"{yaml.safe_load(recipe)['name']}.yaml").write_text(recipe)
+    for recipe in () if SHORT else RECIPES:
+        shutil.copy(recipe, home.configs)
     environment = {
         **settings(short=True),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
@@ -240,18 +235,18 @@ def kill_the_worker(airflow: Standalone, home: Home, test: str, run: str) -> Non
 
 @pytest.mark.skipif(SHORT, reason="the whole campaign plays the recipes")
 def test_the_recipes_of_the_page_do_what_it_says(airflow: Standalone, home: Home) -> None:
-    tests = {yaml.safe_load(recipe)["name"]: title for title, recipe in RECIPES.items()}
+    tests = [recipe.stem for recipe in RECIPES]
     for test in tests:
         airflow.wait_until_parsed(test)
     states = {}
     for first in range(0, len(tests), AT_ONCE):
-        wave = list(tests)[first : first + AT_ONCE]
+        wave = tests[first : first + AT_ONCE]
         runs = {test: airflow.trigger(test) for test in wave}
-        states |= {tests[test]: airflow.wait_until_ended(test, run, 900) for test, run in runs.items()}
-    expected = dict.fromkeys(RECIPES, "success") | {"wrong restore": "failed"}
+        states |= {test: airflow.wait_until_ended(test, run, 900) for test, run in runs.items()}
+    expected = dict.fromkeys(tests, "success") | {"wrong-restore": "failed"}
     told = {test: document(folder_of(home, test), "gate")["reasons"] for test in tests}
     figures = {test: document(folder_of(home, test), "metrics")["faults"] for test in tests}
-    for test, title in tests.items():
-        print(f"{title}: {states[title]}, {told[test]}, {figures[test]}", flush=True)
+    for test in tests:
+        print(f"{test}: {states[test]}, {told[test]}, {figures[test]}", flush=True)
     assert states == expected, told
-    assert left(home, list(tests)) == []
+    assert left(home, tests) == []

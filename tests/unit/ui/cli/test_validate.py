@@ -20,7 +20,7 @@ CONFIGS = Path(__file__).parents[4] / "include" / "metric_configs"
 
 
 def test_the_shipped_files_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", str(CONFIGS), str(CONFIGS / "_examples")]) == 0
+    assert main(["validate", str(CONFIGS), str(CONFIGS / "_examples"), str(CONFIGS / "_faults")]) == 0
     printed = capsys.readouterr()
     assert printed.out.endswith(": no problems.\n")
     assert printed.err == ""
