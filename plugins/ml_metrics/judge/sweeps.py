@@ -242,7 +242,7 @@ def ranges_of(found: Aligned) -> list[tuple[str, slice]]:
     return [(name, slice(*end)) for name, end in zip(names, ends, strict=True)]
 
 
-class _Numbers(NamedTuple):
+class Numbers(NamedTuple):
     """What describes the runs: rows are runs, columns are parts. Positive is worse."""
 
     where: list[str]
@@ -258,7 +258,7 @@ class _Numbers(NamedTuple):
     """By part: one by the error of a change that is the same everywhere in it."""
 
 
-def _numbers(found: Aligned, worse: int) -> _Numbers:
+def numbers_of(found: Aligned, worse: int) -> Numbers:
     ranges = ranges_of(found)
     weight = 1 / found.noise**2
     weights = np.zeros((len(ranges), len(weight)))
@@ -288,7 +288,7 @@ def _numbers(found: Aligned, worse: int) -> _Numbers:
         with np.errstate(invalid="ignore", divide="ignore"):
             values = np.where(covered >= COVERED, np.where(present, distances, 0.0) @ weights.T / covered, np.nan)
     signed = [worse * weights] if worse else [weights, -weights]
-    return _Numbers(
+    return Numbers(
         where * len(signed),
         worse * values if worse else np.hstack([values, -values]),
         None if bends is None else np.hstack([bends] * len(signed)),
@@ -315,7 +315,7 @@ class _Past:
     `rows`: the runs that count, by their place among all; those of losses that closed again are left out.
     """
 
-    def __init__(self, numbers: _Numbers, rows: NDArray[np.int64], nights: NDArray[np.int64] | None) -> None:
+    def __init__(self, numbers: Numbers, rows: NDArray[np.int64], nights: NDArray[np.int64] | None) -> None:
         self.numbers, self.rows = numbers, rows
         self._nights = None if nights is None else nights[rows]
         values = numbers.values[rows]
@@ -432,7 +432,7 @@ class _Followed(NamedTuple):
     """The run from which on a better curve has lasted."""
 
 
-def _follow(numbers: _Numbers, nights: NDArray[np.int64] | None, floor: float, *, is_sided: bool) -> _Followed:
+def _follow(numbers: Numbers, nights: NDArray[np.int64] | None, floor: float, *, is_sided: bool) -> _Followed:
     rows, first = np.arange(len(numbers.values)), 0
     while True:
         past = _Past(numbers, rows, nights)
@@ -479,7 +479,7 @@ def curve_state(
         found = frontier(trades[start:]) if traded_for else aligned(lines[start:])
         if found is None:
             return None
-        numbers = _numbers(found, worse)
+        numbers = numbers_of(found, worse)
         followed = _follow(numbers, None if night is None else night[start:], floor, is_sided=worse != 0)
         if followed.better is None or len(lines) - start - followed.better <= fewest:
             return _state(found, numbers, followed, worse, floor=floor, start=start)
@@ -487,7 +487,7 @@ def curve_state(
 
 
 def _state(
-    found: Aligned, numbers: _Numbers, followed: _Followed, worse: int, *, floor: float, start: int
+    found: Aligned, numbers: Numbers, followed: _Followed, worse: int, *, floor: float, start: int
 ) -> CurveState | None:
     past, base, opened = followed.past, followed.base, followed.worse
     newest = len(past.rows) - 1

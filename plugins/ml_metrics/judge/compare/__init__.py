@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         multiplicity,
         summary,
     )
+    from ml_metrics.judge.compare.curves import ValueOrCurve, curve_of
     from ml_metrics.judge.compare.plan import (
         BASE,
         BLOCK,
@@ -33,6 +34,6 @@ if TYPE_CHECKING:
         notes_of_failures,
         notes_of_hosts,
     )
-    from ml_metrics.judge.compare.two_runs import MOST_RUNS, compared_runs
+    from ml_metrics.judge.compare.two_runs import MOST_RUNS, compared_curves_of_runs, compared_runs
 
 __getattr__ = on_first_use(__name__)

@@ -15,11 +15,11 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER, Kind
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantities, quantity
+from ml_metrics.judge.compare.curves import MeasuredBlock, ValueOrCurve, are_numbers, compared_curves, stated_of
 from ml_metrics.judge.compare.statistics import (
     LEVEL,
     SHOWS_MEMORY,
     Arms,
-    Block,
     Found,
     Shift,
     arms_of,
@@ -31,7 +31,7 @@ from ml_metrics.judge.compare.statistics import (
 )
 from ml_metrics.judge.noise import middle_of_ordered
 
-Repeats = Mapping[str, Sequence[float]]
+Repeats = Mapping[str, Sequence[ValueOrCurve]]
 
 SHOWN_CERTAINTY = 0.9999
 WIDE = "values resemble the ones before, as on a host that changed in the middle. Measure both arms in turns"
@@ -92,6 +92,8 @@ class Compared:
     certainty: float | None = None
     noise_percent: float | None = None
     """The standard deviation of the values of one arm, in percent of the level."""
+    where: str = ""
+    """Of a curve: where it differs, with a space before."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -105,19 +107,20 @@ class Compared:
             "better": self.better or None,
             "noise_percent": self.noise_percent,
             "reason": self.reason,
+            **({"where": self.where.strip()} if self.where else {}),
         }
 
 
 def compared(
     metric: str,
-    blocks: Sequence[Block],
+    blocks: Sequence[MeasuredBlock],
     effect: float,
     kind: Kind,
     *,
     level: float = LEVEL,
     found: Found | None = None,
 ) -> Compared:
-    """What the values show about a metric.
+    """What the values show about a metric, or the curves of all runs.
 
     `blocks`: a single one where base and candidate were not measured in turns. `effect`: the smallest change that
     matters, in percent. `level`: the share of comparisons of equal arms in which a difference may be found. `found`:
@@ -125,13 +128,21 @@ def compared(
     difference is for the worse.
     """
     better, unit = kind.better, kind.unit
+    whole = None
+    if not are_numbers(blocks):
+        whole = compared_curves(blocks, effect, level, better)
+        blocks, unit = whole.blocks, "%"
+        found = found if found and found.shift is Shift.UNDECIDED else whole.found
     arms = arms_of(blocks)
     base, candidate = (Arm.of([value for block in blocks for value in block[place]]) for place in (0, 1))
     if not arms.ends:
-        return Compared(metric, Answer.UNDECIDED, base, candidate, _no_values(base, candidate), better, unit)
+        none = "no curves of both have points in common" if whole else _no_values(base, candidate)
+        return Compared(metric, Answer.UNDECIDED, base, candidate, none, better, unit)
     found = found or decide(arms, effect, level)
-    ends = interval(arms, level)
+    ends = None if whole else interval(arms, level)
     percents = None if ends is None or not arms.scale.in_percent else tuple(_percent(arms, end) for end in ends)
+    if whole and whole.change is not None and whole.interval:
+        percents = (whole.change, *whole.interval)
     result = Compared(
         metric,
         answer_of(found.shift, better),
@@ -144,6 +155,7 @@ def compared(
         interval=percents[1:] if percents else None,  # type: ignore[arg-type]
         certainty=None if found.certainty is None else min(found.certainty, SHOWN_CERTAINTY),
         noise_percent=noise_percent(arms),
+        where=whole.where if whole else "",
     )
     hidden = found.shift is not Shift.UNDECIDED and hides_memory(arms)
     notes = [_reason(result, found.shift, effect, arms), *([HIDDEN] if hidden else [])]
@@ -200,7 +212,7 @@ def _reason(result: Compared, shift: Shift, effect: float, arms: Arms) -> str:
         HIGHER: ", and higher is better",
         LOWER: ", and lower is better",
     }.get(result.better, "; it is not known which direction is better, so any difference is for the worse")
-    return f"{shift}{size} ({levels}){meaning}{wide}"
+    return f"{shift}{result.where}{size} ({levels}){meaning}{wide}"
 
 
 def _undecided(result: Compared, effect: float, arms: Arms) -> str:
@@ -237,7 +249,7 @@ def compare_repeats(
     found = []
     for metric in metrics:
         values, others = base.get(metric, ()), candidate.get(metric, ())
-        blocks = [(values, others)]
+        blocks: list[MeasuredBlock] = [(values, others)]
         if in_turns:  # blocks of two values of each arm; an odd last value makes a block of its own
             if values and others and len(values) != len(others):
                 raise UnreadableInputError(
@@ -246,7 +258,7 @@ def compare_repeats(
                 )
             places = range(0, max(len(values), len(others)), 2)
             blocks = [(values[place : place + 2], others[place : place + 2]) for place in places]
-        found.append(compared(metric, blocks, effect, known_about(metric, facts), level=level))
+        found.append(compared(metric, blocks, effect, known_about(metric, facts, stated_of(blocks)), level=level))
     return found
 
 

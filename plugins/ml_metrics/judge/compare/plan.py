@@ -19,8 +19,10 @@ import numpy as np
 
 from ml_metrics.config.collection import MetricFacts, known_about
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.model import Sweep
 from ml_metrics.core.text import counted
 from ml_metrics.judge.compare.answer import Compared, compared
+from ml_metrics.judge.compare.curves import MeasuredBlock, ValueOrCurve, arms_of_all, decided, stated_of
 from ml_metrics.judge.compare.statistics import (
     FIRST,
     LEVEL,
@@ -67,8 +69,8 @@ class MeasuredRun:
     """One run of a comparison."""
 
     arm: str
-    values: Mapping[str, float] = field(default_factory=dict)
-    """By metric; empty if the run broke."""
+    values: Mapping[str, ValueOrCurve] = field(default_factory=dict)
+    """By metric, or curve; empty if the run broke."""
     host: str = ""
     """Where it ran, as far as that is known: only values of the same host are compared within a block."""
 
@@ -127,11 +129,17 @@ def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricF
         blocks, level, shift = _blocks(runs, metric), last, Found(Shift.UNDECIDED)
         if decision := decided.get(metric):
             blocks, level, shift = blocks[: decision.blocks], decision.level, decision.found
-        flat: list[Block] = _flat(blocks)
+        flat: list[MeasuredBlock] = _flat(blocks)
         if metric not in both:  # an arm that never measured a metric has no missing values of it
-            flat = [tuple([value for value in arm if not math.isnan(value)] for arm in block) for block in flat]  # type: ignore[misc]
-        found.append(compared(metric, flat, plan.effect, known_about(metric, facts), level=level, found=shift))
+            flat = [(_known(base), _known(candidate)) for base, candidate in flat]
+        found.append(
+            compared(metric, flat, plan.effect, known_about(metric, facts, stated_of(flat)), level=level, found=shift)
+        )
     return found
+
+
+def _known(arm: Sequence[ValueOrCurve]) -> list[ValueOrCurve]:
+    return [each for each in arm if isinstance(each, Sweep) or not math.isnan(each)]
 
 
 def _metrics(plan: Plan, runs: Sequence[MeasuredRun]) -> list[str]:
@@ -140,13 +148,13 @@ def _metrics(plan: Plan, runs: Sequence[MeasuredRun]) -> list[str]:
     return [metric for metric in plan.metrics if metric in both] if plan.metrics else sorted(both)
 
 
-def _blocks(runs: Sequence[MeasuredRun], metric: str) -> list[list[Block]]:
+def _blocks(runs: Sequence[MeasuredRun], metric: str) -> list[list[MeasuredBlock]]:
     """The values of each block, apart for each host: a difference between hosts is none of the versions."""
     blocks = [runs[first : first + BLOCK] for first in range(0, len(runs), BLOCK)]
     return [[_values(block, metric, host) for host in dict.fromkeys(run.host for run in block)] for block in blocks]
 
 
-def _values(block: Sequence[MeasuredRun], metric: str, host: str) -> Block:
+def _values(block: Sequence[MeasuredRun], metric: str, host: str) -> MeasuredBlock:
     base, candidate = (
         [run.values.get(metric, math.nan) for run in block if run.arm == arm and run.host == host]
         for arm in (BASE, CANDIDATE)
@@ -154,7 +162,7 @@ def _values(block: Sequence[MeasuredRun], metric: str, host: str) -> Block:
     return base, candidate
 
 
-def _flat(blocks: Sequence[Sequence[Block]]) -> list[Block]:
+def _flat(blocks: Sequence[Sequence[MeasuredBlock]]) -> list[MeasuredBlock]:
     return [part for block in blocks for part in block]
 
 
@@ -165,20 +173,20 @@ def _horizon(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) ->
     return min(plan.max_runs // BLOCK, max(wanted, default=0))
 
 
-def planned_blocks(first: Sequence[Block], effect: float) -> int:
+def planned_blocks(first: Sequence[MeasuredBlock], effect: float) -> int:
     """The blocks that a metric takes at the most, given its first blocks.
 
     At least four: three estimate the noise badly. A third more than a plan with a single look, of which the last are
     rarely needed.
     """
-    arms = arms_of(first)
+    arms = arms_of_all(first)
     if not arms.ends or not arms.scale.in_percent:
         return FIRST + 1
     wanted = repeats_for(block_noise(arms), abs(arms.scale.shift(effect)))
     return max(FIRST + 1, math.ceil(1.35 * wanted / 2))
 
 
-def first_decision(blocks: Sequence[Sequence[Block]], effect: float, horizon: int) -> Decision | None:
+def first_decision(blocks: Sequence[Sequence[MeasuredBlock]], effect: float, horizon: int) -> Decision | None:
     """The blocks, the level and the finding of the first look that decides, or None.
 
     `blocks`: apart for each host in them; `horizon`: how many the comparison takes at the most.
@@ -186,7 +194,7 @@ def first_decision(blocks: Sequence[Sequence[Block]], effect: float, horizon: in
     for count, level in looks(horizon).items():
         if count > len(blocks):
             break
-        found = decide(arms_of(_flat(blocks[:count])), effect, level)
+        found = decided(_flat(blocks[:count]), effect, level)
         if found.shift is not Shift.UNDECIDED:
             return Decision(count, level, found)
     return None
@@ -273,7 +281,7 @@ def _way(
 ) -> Shift | None:
     """Whether all later values of an arm are above, or below, all earlier ones, by the effect; None if neither."""
     early, late = (
-        [value for run in side if run.arm == arm and (value := run.values.get(metric)) is not None]
+        [value for run in side if run.arm == arm and isinstance(value := run.values.get(metric), int | float)]
         for side in (before, after)
     )
     if not early or not late:

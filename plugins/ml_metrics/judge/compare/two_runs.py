@@ -15,8 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from ml_metrics.core.kinds import Kind
+from ml_metrics.core.model import Sweep
 from ml_metrics.core.units import quantity
 from ml_metrics.judge.compare.answer import SHOWN_CERTAINTY, Answer, Arm, Compared, answer_of
+from ml_metrics.judge.compare.curves import SHOWN_RANGES, ranges_in_percent
 from ml_metrics.judge.compare.statistics import Shift, Values
 from ml_metrics.judge.noise import border, independent_runs, tail_rate
 from ml_metrics.judge.shape import at_one_level
@@ -48,13 +50,12 @@ class PairNoise:
         """The share of pairs of equal runs that differ by a distance or more."""
         return self._rate(distance / self._scale)
 
-    @property
-    def margin(self) -> float:
-        """The distance that all but the share `LEVEL` of pairs stay below; infinite if constant values hide it."""
+    def margin(self, level: float = LEVEL) -> float:
+        """The distance that all but a share of pairs stay below; infinite if constant values hide it."""
         most = float(self._distances[-1]) * 1e6
-        if self._rate(most) > LEVEL:
+        if self._rate(most) > level:
             return math.inf
-        return border(0.0, most, lambda distance: self._rate(distance) <= LEVEL, 60)[1] * self._scale
+        return border(0.0, most, lambda distance: self._rate(distance) <= level, 60)[1] * self._scale
 
     def _rate(self, scaled: float) -> float:
         count = len(self._distances)
@@ -62,14 +63,43 @@ class PairNoise:
         return tail_rate(as_wide / count, self._independent, scaled, float(self._distances[-1]), self.runs)
 
 
+def compared_curves_of_runs(
+    metric: str, curves: tuple[Sweep, Sweep], earlier: Sequence[Sweep], effect: float, kind: Kind
+) -> Compared:
+    """The same about a curve: the range that differs most, with one error for all of them."""
+    kind = replace(kind, better=curves[0].better or kind.better, unit="%")
+    found = []
+    for where, values in ranges_in_percent([*earlier, *curves]):
+        both = values[-2], values[-1]
+        one = compared_runs(metric, both, values[:-2], effect, kind, among=SHOWN_RANGES)
+        found.append(replace(one, where=where, reason=f"{where.strip()}: {one.reason}"))
+    if not found:
+        missing = compared_runs(metric, (None, None), (), effect, kind)
+        return replace(missing, reason="no curves of both have points in common")
+    order = [Answer.WORSE, Answer.BETTER, Answer.UNDECIDED, Answer.EQUIVALENT]
+
+    def rank(one: Compared) -> tuple[int, float]:
+        low, high = one.interval or (-math.inf, math.inf)
+        return order.index(one.answer), -abs(one.change_percent or 0.0) / ((high - low) or 1.0)
+
+    return min(found, key=rank)
+
+
 def compared_runs(
-    metric: str, values: tuple[float | None, float | None], earlier: Sequence[float], effect: float, kind: Kind
+    metric: str,
+    values: tuple[float | None, float | None],
+    earlier: Sequence[float],
+    effect: float,
+    kind: Kind,
+    *,
+    among: int = 1,
 ) -> Compared:
     """What the values of two runs, and those of the runs before both, show about a metric.
 
     `values`: base and candidate; None for one that is not finite, or absent. `earlier`: the finite values of the
     regular runs of the test before both, oldest first. `effect`: the smallest change that matters, in percent of the
-    base. If `kind` knows no better direction, every difference is for the worse.
+    base. If `kind` knows no better direction, every difference is for the worse. `among`: of how many comparisons this
+    is one that share an error.
     """
     base, candidate = values
     arms = [Arm(int(value is not None), 0, value) for value in values]
@@ -87,7 +117,7 @@ def compared_runs(
     if not noise.widest:
         said = "the same value as in" if base == candidate else "the noise is unknown: one value in all of"
         return replace(found, reason=f"{said} the {noise.runs} runs before both")
-    rate, margin = noise.rate(abs(candidate - base)), noise.margin
+    rate, margin = min(1.0, among * noise.rate(abs(candidate - base))), noise.margin(LEVEL / among)
     ends = [_percent(candidate - base + way * margin, base) for way in (-1, 1)]
     interval = (ends[0], ends[1]) if ends[0] is not None and ends[1] is not None else None
     shift = Shift.HIGHER if candidate > base else Shift.LOWER

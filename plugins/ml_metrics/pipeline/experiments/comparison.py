@@ -106,5 +106,5 @@ class Comparison:
             arm = self.plan.order(number // BLOCK)[number % BLOCK]
             if trial.version != (self.base if arm == BASE else self.candidate):
                 raise ConfigError(f"trial {number} ran {trial.version}, which is not the {arm}")
-            found.append(MeasuredRun(arm, trial.values, trial.host))
+            found.append(MeasuredRun(arm, {**trial.values, **trial.curves}, trial.host))
         return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.params import NODE, TRIAL, YES
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
-from ml_metrics.core.model import JobStatus
+from ml_metrics.core.model import SWEEP, JobStatus, Sweep
 from ml_metrics.core.values import finite
 from ml_metrics.judge import State
 
@@ -35,16 +35,20 @@ class TrialRun:
     """The nodes that its workload ran on; empty if unknown."""
     reason: str = ""
     """Why nothing was measured."""
+    curves: Mapping[str, Sweep] = field(default_factory=dict)
+    """Those over a load or a size, as metrics are named."""
 
     def document(self) -> dict[str, Any]:
-        return {**asdict(self), "state": self.state.value}
+        found = {**asdict(self), "state": self.state.value}
+        return found if self.curves else {name: each for name, each in found.items() if name != "curves"}
 
     @classmethod
     def from_document(cls, content: Mapping[str, Any]) -> TrialRun:
         try:
             values = {str(name): float(value) for name, value in content["values"].items()}
             host, reason = str(content.get("host") or ""), str(content.get("reason") or "")
-            return cls(str(content["version"]), State(content["state"]), values, host, reason)
+            curves = {name: Sweep.from_document(one) for name, one in (content.get("curves") or {}).items()}
+            return cls(str(content["version"]), State(content["state"]), values, host, reason, curves)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(f"the journal of an experiment: a trial cannot be read: {error!r}") from error
 
@@ -77,4 +81,7 @@ def trial_run(version: str, state: RunState) -> TrialRun:
         return TrialRun(version, State.UNTESTABLE if is_final(reason) else State.BROKEN, host=host, reason=reason)
     found = {metric.name: finite(metric.value) for metric in state.metrics}
     values = {name: value for name, value in found.items() if value is not None}
-    return TrialRun(version, State.MEASURED if values else State.BROKEN, values, host, "" if values else "no metric")
+    curves = {f"{SWEEP}{one.name}": one for one in state.sweeps}
+    if not values and not curves:
+        return TrialRun(version, State.BROKEN, host=host, reason="no metric")
+    return TrialRun(version, State.MEASURED, values, host, curves=curves)

@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.model import Sweep
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.values import finite
@@ -193,7 +194,8 @@ def listed(path: str) -> tuple[str, ...]:
 def _values(path: str | None, metric: str | None, option: str) -> tuple[float, ...]:
     if path is None:
         return ()
-    repeats = read_repeats(path)
+    read = read_repeats(path)
+    repeats = {name: [each for each in values if not isinstance(each, Sweep)] for name, values in read.items()}
     if metric is None and len(repeats) == 1:
         return tuple(next(iter(repeats.values())))
     if metric not in repeats:

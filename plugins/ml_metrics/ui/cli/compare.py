@@ -6,6 +6,9 @@ versions are measured in turns, until every metric is decided: by trials of TEST
 finds the version in the variable CANDIDATE and prints {metric: value} or a number in its last line. Runs that are in
 the journal are not made again.
 
+A list [[x, y], ...] in place of a value is a curve over a load or a size. It has one verdict, with where it differs and
+one error for all of it (docs/curves.md).
+
 The interval of the change decides, at a confidence of 95 %: worse or better if it excludes 0; equivalent if it is
 within the effect on both sides of 0; otherwise undecided. Values are compared by their ranks, so that outliers and the
 form of the noise do not matter. Which direction is better follows from the name of the metric, from CONFIG, or from
@@ -72,7 +75,10 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
             node = node_of(run.host for run in block)
             journal.add(_made(arguments, arm, parameter, versions[arm], node))
             runs.append(_run_of(str(path), lines[-1]))
-            shown = ", ".join(f"{metric} {value:.6g}" for metric, value in runs[-1].values.items())
+            shown = ", ".join(
+                f"{metric} {value:.6g}" if isinstance(value, int | float) else f"{metric} of {len(value.points)} points"
+                for metric, value in runs[-1].values.items()
+            )
             text = f"run {len(runs)} of at most {plan.max_runs}: {arm} {versions[arm]}: "
             text += shown or f"broken: {lines[-1]['reason']}"
             print(printable(text), file=sys.stderr, flush=True)
@@ -105,7 +111,7 @@ def _made(arguments: Arguments, arm: str, parameter: str, version: str, node: st
         seconds, found = None, measuring.measured_trial(arguments, parameter, version, node)
     else:
         seconds, found = measuring.loop_seconds(), measuring.measured(version, arguments.run, arguments.timeout)
-    run = asdict(compare.MeasuredRun(arm, found.values, found.host))
+    run = asdict(compare.MeasuredRun(arm, {**found.values, **found.curves}, found.host))
     return {**run, "loop_seconds": seconds, "reason": found.reason}
 
 
@@ -126,8 +132,9 @@ def _run_of(where: str, line: Mapping[str, Any]) -> compare.MeasuredRun:
     arm, values = line.get("arm"), line.get("values")
     if arm not in {compare.BASE, compare.CANDIDATE} or not isinstance(values, dict):
         raise UnreadableInputError(f"{where}: is not a run of a comparison")
-    numbers = {str(metric): number for metric, value in values.items() if (number := finite(value)) is not None}
-    return compare.MeasuredRun(arm, numbers, _text(line, "host"))
+    read = {str(metric): compare.curve_of(metric, value) or finite(value) for metric, value in values.items()}
+    known = {metric: value for metric, value in read.items() if value is not None}
+    return compare.MeasuredRun(arm, known, _text(line, "host"))
 
 
 def _text(line: Mapping[str, Any], name: str) -> str:

@@ -24,6 +24,7 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc
 from ml_metrics.judge import Acceptance, CurvesOfRuns, Replay, history_needs, quotients, replay
+from ml_metrics.judge.compare import ValueOrCurve, curve_of
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
@@ -274,10 +275,13 @@ def read_text(path: str) -> str:
         raise UnreadableInputError(f"{path}: is not UTF-8 text: {error.reason}") from error
 
 
-def read_repeats(path: str) -> dict[str, list[float]]:
-    """`{metric: [values]}`, oldest value first, with null for a run that did not measure the metric."""
+def read_repeats(path: str) -> dict[str, list[ValueOrCurve]]:
+    """`{metric: [values]}`, oldest value first, with null for a run that did not measure the metric.
+
+    A list of `[x, y]` in place of a value is a curve.
+    """
     document = _object(path, storage.read_bytes(path), ": {metric: [values]}", object_pairs_hook=_each_once)
-    return {metric: _values(f"{path}: {metric}", values) for metric, values in document.items()}
+    return {metric: _values(f"{path}: {metric}", metric, values) for metric, values in document.items()}
 
 
 def _points(path: str, test: str) -> Iterator[tuple[str, dict[str, Any], StoredMetric]]:
@@ -360,9 +364,12 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _values(where: str, values: Any) -> list[float]:
+def _values(where: str, metric: str, values: Any) -> list[ValueOrCurve]:
     listed = values if isinstance(values, list) else [values]
-    return [math.nan if value is None else _number(f"{where}[{place}]", value) for place, value in enumerate(listed)]
+    return [
+        math.nan if value is None else curve_of(metric, value) or _number(f"{where}[{place}]", value)
+        for place, value in enumerate(listed)
+    ]
 
 
 def _metric(where: str, name: str | None, entry: Any) -> Metric:

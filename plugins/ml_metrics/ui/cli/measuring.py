@@ -21,11 +21,12 @@ from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_test
 from ml_metrics.config.params import TRIAL, YES
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
-from ml_metrics.core.model import JobStatus
+from ml_metrics.core.model import SWEEP, JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import finite, short_hash
 from ml_metrics.judge import State
+from ml_metrics.judge.compare import curve_of
 from ml_metrics.pipeline.experiments import IMAGE, TrialRun, check_version, conf_of, is_final, values_of
 from ml_metrics.ui.cli.arguments import (
     Arguments,
@@ -111,7 +112,7 @@ def output_of(candidate: str, command: str, timeout: float | None, folder: str |
 
 
 def measured(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> TrialRun:
-    """The last line of the output is a number, or `{metric: number}`."""
+    """The last line of the output is a number, or `{metric: number}`; `[[x, y], ...]` is a curve."""
     output = output_of(candidate, command, timeout, folder)
     if isinstance(output, TrialRun):
         return output
@@ -126,7 +127,10 @@ def measured(candidate: str, command: str, timeout: float | None, folder: str | 
 def _trial(version: str, values: Mapping[str, Any], *, host: str = "", reason: str) -> TrialRun:
     """`reason`: why nothing was measured, if no value is a finite number."""
     known = {name: number for name, value in values.items() if (number := _number(value)) is not None}
-    return TrialRun(version, values=known, host=host) if known else TrialRun(version, State.BROKEN, {}, host, reason)
+    curves = {name: one for name, value in values.items() if (one := curve_of(name, value)) is not None}
+    if not known and not curves:
+        return TrialRun(version, State.BROKEN, host=host, reason=reason)
+    return TrialRun(version, values=known, host=host, curves=curves)
 
 
 def last_line(output: str) -> str:
@@ -211,7 +215,8 @@ def _measured(version: str, warehouse: Warehouse, row: JobRow, metadata: Mapping
     if row.job_status != JobStatus.SUCCESS:
         reason = row.failure_reason or row.job_status
         return TrialRun(version, State.UNTESTABLE if is_final(reason) else State.BROKEN, host=host, reason=reason)
-    values = {metric.metric: metric.value for metric in warehouse.metrics.of_run(row.place)}
+    values: dict[str, Any] = {metric.metric: metric.value for metric in warehouse.metrics.of_run(row.place)}
+    values |= {f"{SWEEP}{one.name}": one for one in warehouse.curves.sweeps_of(row.place)}
     return _trial(version, values, host=host, reason="no metric")
 
 

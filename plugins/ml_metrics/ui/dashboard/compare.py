@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ml_metrics.alerts.charts import Axis, comparison_chart
+from ml_metrics.alerts.charts import Axis, comparison_chart, sweep_chart
 from ml_metrics.config.collection import known_about
-from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
+from ml_metrics.core.model import BROKEN, SWEEP, JobStatus, StoredMetric, Sweep
 from ml_metrics.judge import change_text, compare
 from ml_metrics.judge.compare import Compared
 from ml_metrics.ui.dashboard.links import BadQueryError, Span, choice, span_of, text, with_query
@@ -105,6 +105,7 @@ def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[li
 
 EFFECT = 2.0
 """The smallest change that matters, in percent."""
+SHOWN_SWEEPS = 6
 NOISE_DAYS = timedelta(days=90)
 """How far back before both runs the search for noise goes."""
 ORDER = ("worse", "better", "undecided", "equivalent")
@@ -117,6 +118,8 @@ class Side:
     title: str
     runs: tuple[JobRow, ...]
     metrics: tuple[StoredMetric, ...]
+    curves: Mapping[str, Sequence[Sweep]] = field(default_factory=dict)
+    """Those that are judged, by their metric, oldest first."""
 
     @property
     def newest(self) -> JobRow:
@@ -135,17 +138,26 @@ class Side:
                 found.setdefault(one.metric, []).append(one.value)
         return found
 
+    @property
+    def measured(self) -> dict[str, Sequence[compare.ValueOrCurve]]:
+        return {**self.values, **self.curves}
+
 
 def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> list[Compared]:
     """Metrics that got worse or broke first."""
     values = [{metric: found[-1] for metric, found in side.values.items()} for side in (base, candidate)]
     metrics = list(dict.fromkeys([*values[0], *values[1]]))
     is_one_test = base.newest.test_name == candidate.newest.test_name
-    earlier = _earlier(warehouse, base, candidate, metrics) if is_one_test else {}
+    before = _earlier(warehouse, base, candidate, metrics) if is_one_test else None
+    earlier = before.values if before else {}
     found = []
     for metric in metrics:
         both = values[0].get(metric), values[1].get(metric)
         one = compare.compared_runs(metric, both, earlier.get(metric, ()), EFFECT, known_about(metric, {}))
+        if metric in base.curves and metric in candidate.curves:
+            two, past = (base.curves[metric][-1], candidate.curves[metric][-1]), before.curves if before else {}
+            kind = known_about(metric, {})
+            one = compare.compared_curves_of_runs(metric, two, past.get(metric, ()), EFFECT, kind)
         is_known = is_one_test or one.change_percent is None
         found.append(one if is_known else replace(one, reason="the noise is unknown: the runs are of two tests"))
 
@@ -156,15 +168,28 @@ def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> l
     return sorted(found, key=rank)
 
 
-def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> dict[str, list[float]]:
-    """The values of each metric in the successful runs before both, oldest first."""
+def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> Side | None:
+    """The successful runs before both."""
     first, test = min(base.newest.timestamp, candidate.newest.timestamp), base.newest.test_name
     runs = warehouse.runs.of_test(test, first - NOISE_DAYS, first, compare.MOST_RUNS)
     if not runs:
-        return {}
-    good = {run.uuid for run in runs if run.job_status == JobStatus.SUCCESS}
+        return None
+    good = [run for run in runs if run.job_status == JobStatus.SUCCESS]
+    keys = {run.uuid for run in good}
     rows = warehouse.metrics.of_test(test, metrics, runs[-1].timestamp, first)
-    return Side("", tuple(runs), tuple(row for row in rows if row.run_key in good)).values
+    values = tuple(row for row in rows if row.run_key in keys)
+    return Side("", tuple(runs), values, _curves(warehouse, good, values))
+
+
+def _curves(warehouse: Warehouse, runs: Sequence[JobRow], metrics: Sequence[StoredMetric]) -> dict[str, list[Sweep]]:
+    """The judged curves of some runs of one test, by their metric, oldest first."""
+    ends = {run.uuid: run.timestamp for run in reversed(runs)}
+    names = sorted({row.metric.removeprefix(SWEEP) for row in metrics if row.metric.startswith(SWEEP)})
+    if not names or not ends:
+        return {}
+    stored = warehouse.curves.sweeps_of_runs(list(ends), names, tests=[runs[0].test_name], ends=ends)
+    found = {f"{SWEEP}{name}": [stored[run, name] for run in ends if (run, name) in stored] for name in names}
+    return {metric: curves for metric, curves in found.items() if curves}
 
 
 KINDS = ("runs", "images", "tests")
@@ -192,9 +217,10 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
     if sides and kind == "runs":
         found = compared_single_runs(warehouse, *sides)
     elif sides:
-        found = compare.compare_repeats(sides[0].values, sides[1].values, EFFECT, {})
+        found = compare.compare_repeats(sides[0].measured, sides[1].measured, EFFECT, {})
         found.sort(key=lambda one: (ORDER.index(one.answer), one.metric not in sides[1].broken, one.metric))
     differing, equal = _attributes(warehouse, sides) if sides else ([], 0)
+    over = [metric for metric in sides[1].curves if metric in sides[0].curves][:SHOWN_SWEEPS] if sides else []
     curves = with_query("curves", run=names[1], **{"with": names[0]}) if kind == "runs" and sides else ""
     return Page(
         "compare.html",
@@ -214,7 +240,8 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
             "equal": equal,
             "effect": EFFECT,
             "curves_address": curves,
-            **({"charts": charts_script([], {})} if curves else {}),
+            "sweeps": over,
+            **({"charts": charts_script(_drawn(over, *sides), {})} if curves or over else {}),
         },
         document=lambda: {
             "kind": kind, "base": names[0], "candidate": names[1],
@@ -223,6 +250,14 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
         },
         table=lambda: _rows_of_two(found),
     )  # fmt: skip
+
+
+def _drawn(metrics: Sequence[str], base: Side, candidate: Side) -> list[tuple[str, dict[str, Any]]]:
+    """The newest curve of the candidate over the range of those of the base."""
+    return [
+        (f"sweep-{at}", sweep_chart(candidate.curves[metric][-1], base.curves[metric]))
+        for at, metric in enumerate(metrics)
+    ]
 
 
 def _sensible(
@@ -280,7 +315,7 @@ def _sides(
             read = warehouse.metrics.of_test(of, first, runs[-1].timestamp, span.until)
             metrics = [one for one in read if one.run_key in keys][:20_000]
         title = f"{runs[0].test_name} {runs[0].timestamp:%Y-%m-%d %H:%M}" if kind == "runs" else name
-        yield Side(title, tuple(runs), tuple(reader.shown(metrics)))
+        yield Side(title, tuple(runs), tuple(reader.shown(metrics)), _curves(warehouse, runs, metrics))
 
 
 def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple[str, str, str, str]], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from ml_metrics import ConfigError
 from ml_metrics.core.errors import FileMissingError
-from ml_metrics.core.model import Run
+from ml_metrics.core.model import Run, Sweep, SweepPoint
 from ml_metrics.judge import State
 from ml_metrics.judge.bisect import Search
 from ml_metrics.judge.compare import Plan
@@ -48,6 +49,22 @@ def test_a_comparison_of_versions_that_differ(tmp_path: Path) -> None:
     assert found["comment"].startswith("### t: app:2 compared with app:1\n\n1 worse")
     assert "<failure" in found["junit"]
     assert found["notes"] == []
+
+
+def test_a_curve_is_one_answer_and_survives_the_journal(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    asked = replace(COMPARISON, plan=Plan(2.0, 60))
+    journal = open_journal(str(tmp_path), KEY, asked.question())
+    while (version := asked.next_version(journal.trials)) is not None:
+        worse = {x: 1.3 if version == "app:2" and x > 8 else 1.0 for x in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)}
+        points = (SweepPoint(x, (9 + x) * each * (1 + 0.01 * random.normal())) for x, each in worse.items())
+        curve = Sweep("ttft", "rate", tuple(points), better="lower")
+        journal.add(TrialRun(version, values={"loss": 1 + 0.001 * random.normal()}, curves={"curve/ttft": curve}))
+        journal = open_journal(str(tmp_path), KEY, asked.question())
+    journal.write(asked.result(journal.trials))
+    found = read_result(str(tmp_path), KEY)
+    assert found["answer"] == f"1 worse, 1 equivalent ({len(journal.trials)} runs: every metric is decided)"
+    assert found["document"]["metrics"]["curve/ttft"]["where"] == "from 16 on (rate)"
 
 
 def test_equal_versions_pass(tmp_path: Path) -> None:

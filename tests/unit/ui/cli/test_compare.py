@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,36 @@ def test_runs_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["step_time"]["verdict"], found["step_time"]["runs"]) == ("worse", 12)
     assert "run 1 of at most 60: " in printed.err
     assert "12 runs: every metric is decided\n" in printed.err
+
+
+SWEEP = """
+import json, os, random, sys
+slow, turn = os.environ["CANDIDATE"] == "slow", sum(1 for _ in open("journal.jsonl"))
+chance = random.Random(turn)
+points = [[x, chance.gauss(1, 0.01) * (40 + x) * (1.4 if slow and x > 20 else 1)] for x in (1, 2, 4, 8, 16, 32, 64)]
+print(json.dumps({"curve/ttft_ms": points, "wall_s": chance.gauss(10, 0.01)}))
+"""
+
+
+def test_a_curve_is_compared_whole_beside_the_metrics(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sweep.py").write_text(SWEEP)
+    command = f"{sys.executable} sweep.py"
+    assert in_turns(command=command) == 1
+    printed = capsys.readouterr()
+    assert "curve/ttft_ms: higher from 32 on (x) by 3" in printed.out
+    assert "1 worse, 1 equivalent" in printed.out
+    assert "curve/ttft_ms of 7 points" in printed.err
+    assert in_turns("--json", command=command) == 1
+    of_turns = json.loads(capsys.readouterr().out)["metrics"]["curve/ttft_ms"]
+    assert (of_turns["verdict"], of_turns["where"], of_turns["runs"]) == ("worse", "from 32 on (x)", 12)
+    runs = [json.loads(line) for line in Path("journal.jsonl").read_text().splitlines()[1:]]
+    for name, arm in (("a.json", "base"), ("b.json", "candidate")):
+        curves = [one["values"]["curve/ttft_ms"] for one in runs if one["arm"] == arm]
+        Path(name).write_text(
+            json.dumps({"curve/ttft_ms": [*curves[1:], [point[:2] for point in curves[0]["points"]]]})
+        )
+    found = document(capsys)["metrics"]["curve/ttft_ms"]
+    assert (found["verdict"], found["where"]) == ("worse", "from 32 on (x)")
 
 
 def test_a_killed_comparison_goes_on(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fastapi.testclient import TestClient
 
+from ml_metrics.core.model import Sweep, SweepPoint
 from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, recorded, run_of
 
@@ -72,6 +75,29 @@ def test_two_images_and_two_tests_are_compared_with_certainty(shown: TestClient)
     assert row["verdict"] == "worse"
     (loss,) = shown.get(f"/compare?kind=tests&base={STEADY}&candidate={STEADY}&format=json").json()["metrics"]
     assert loss["verdict"] == "equivalent"
+
+
+def test_curves_are_compared_whole(browser: TestClient, warehouse: Warehouse) -> None:
+    chance = random.Random(1)
+    for ago in range(29, -1, -1):
+        points = [
+            (x, (9 + x) * chance.gauss(1, 0.01) * (1.3 if ago < 10 and x > 8 else 1)) for x in (1, 2, 4, 8, 16, 32)
+        ]
+        sweep = Sweep("ttft", "rate", tuple(SweepPoint(float(x), y) for x, y in points), better="lower")
+        of_run = recorded("serving", ago, 100.0, metric="curve/ttft", image=f"image:{1 + (ago < 10)}")
+        warehouse.load(replace(of_run, sweeps=(sweep,)))
+    images = "/compare?kind=images&test=serving&base=image:1&candidate=image:2"
+    runs = f"/compare?base={run_of('serving', 10).key}&candidate={run_of('serving', 0).key}"
+    for page, where, least in ((images, "from 16 on (rate)", 25), (runs, "from 2 on (rate)", 10)):
+        (found,) = browser.get(f"{page}&format=json").json()["metrics"]
+        assert (found["metric"], found["verdict"]) == ("curve/ttft", "worse")
+        assert least < found["change_percent"] < 35
+        assert found["where"] == where
+        text = browser.get(page).text
+        assert "ttft: the candidate over the range of the base" in text
+        assert where in text
+    tests = browser.get("/compare?kind=tests&base=serving&candidate=serving&format=json").json()["metrics"]
+    assert tests[0]["verdict"] == "undecided"
 
 
 def test_what_cannot_be_compared(as_user: Callable[..., TestClient], shown: TestClient, filled: Warehouse) -> None:
