@@ -1,7 +1,8 @@
 """Rules that look for losses, side by side: what they find, how soon, and how often they alarm about nothing.
 
-Each table of docs/detectors.md is measured in two processes and written into the page: of all rules, or of those that
---rule names. `make bench NAME=detectors` installs what other projects' rules need.
+Each table of docs/detectors.md, and of README.md for whoever changes a rule, is measured in two processes and written
+into its page: of all rules, or of those that --rule names. `make bench NAME=detectors` installs what other projects'
+rules need.
 
     python -m benchmarks.detectors                    # everything, five to ten minutes on two cores
     python -m benchmarks.detectors --rule NAME        # one rule: its row in each table
@@ -28,7 +29,7 @@ from ml_metrics.judge.level import LevelRule, follow
 
 from .fleet import fleet
 from .noise import FAMILIES
-from .page import in_page, row
+from .page import has, in_page, row
 from .real import labelled_series, tcpd_series, windows
 from .rules import OURS, RULES
 from .scores import Score, agreement_of, covering_of, f1_of, starts_of
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
     from .real import Labelled, Window
     from .stories import Case
 
-PAGE = Path(__file__).parents[2] / "docs" / "detectors.md"
+PAGES = (Path(__file__).parents[2] / "docs" / "detectors.md", Path(__file__).with_name("README.md"))
+"""For users, and for whoever changes a rule. Each table is on one of them."""
 SEED = 2026
 """The seed by which rules are compared. The tuned ones were tuned on another."""
 SEEDS, SILENT_SEEDS, FEW_SEEDS = range(7001, 7003), range(7001, 7017), range(7001, 7002)
@@ -186,7 +188,7 @@ def _family(score: Score) -> list[str]:
 def losses(_: str) -> Rows:
     """Our default rule on losses that could pass for ever."""
     return {
-        name: [f"{one['soon']} / {one['late']}", f"{one['in time']} within {one['runs']}", str(one["quiet"])]
+        name: [f"{one['soon']}/{one['late']}", f"{one['in time']} within {one['runs']}", str(one["quiet"])]
         for name, one in silent_figures(SILENT_SEEDS).items()
     }
 
@@ -246,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def write(here: Sequence[str], *, whole: bool, only: Sequence[str] | None = None) -> None:
-    """Measure every table in two processes, and write the rows that there are into the page."""
+    """Measure every table in two processes, and write the rows that there are into the pages."""
     jobs = [(table, name) for table in OF_RULES for name in here if table is planted or RULES[name].places]
     jobs += [(table, "") for table in OF_OURS if whole]
     jobs = [(table, name) for table, name in jobs if not only or table.__name__ in only]
@@ -260,11 +262,11 @@ def write(here: Sequence[str], *, whole: bool, only: Sequence[str] | None = None
             print(f"[{number}/{len(jobs)}] {table.__name__} {name}: {seconds:.1f} s", flush=True)
             for each in found.items():
                 print(f"    {row(*each)}", flush=True)
-    page = PAGE.read_text()
     order = {name: names for name, names in OF_OURS.values() if names}
     for table, found in rows.items():
-        page = in_page(page, table, found, order.get(table, [*list(RULES)[:1], FITTED, *list(RULES)[1:], *found]))
-    PAGE.write_text(page)
+        (page,) = (page for page in PAGES if has(page.read_text(), table))
+        names = order.get(table, [*list(RULES)[:1], FITTED, *list(RULES)[1:], *found])
+        page.write_text(in_page(page.read_text(), table, found, names))
 
 
 def _timed(table: Callable[[str], Rows], name: str) -> tuple[Rows, float]:

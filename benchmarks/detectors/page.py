@@ -1,4 +1,4 @@
-"""The page docs/detectors.md, whose tables the bench makes, each between two markers.
+"""The pages whose tables the bench makes, each between two markers.
 
 A run replaces the rows that it has measured and keeps the others.
 """
@@ -19,6 +19,11 @@ END = "<!-- end -->"
 def begin(table: str) -> str:
     """The marker before a table."""
     return f"<!-- made by benchmarks/detectors: {table} -->"
+
+
+def has(page: str, table: str) -> bool:
+    """Whether a table is on a page."""
+    return begin(table) in page
 
 
 def in_page(page: str, table: str, rows: Rows, order: Iterable[str]) -> str:

@@ -157,7 +157,7 @@ def _replay(config: RegressionTestConfig, many: Sequence[Values]) -> list[Flags]
 
 # ours
 
-OURS, DOCS = "`{comparison: less}`", "ours: [verdicts](conditions.md)"
+OURS, DOCS = "`{comparison: less}`", "ours: [verdicts](../../docs/conditions.md)"
 WAIT = {"wait_for_n_points_of_history": 10}
 SPREADS = {"success_threshold": {"stddevs_from_mean": 4.0}, **WAIT}
 MADS = {"success_threshold": {"mads_from_median": 5.0}, "min_change": {"percent": 3.0}, **WAIT}

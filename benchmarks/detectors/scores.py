@@ -80,7 +80,7 @@ class Score:
 
     def found(self) -> str:
         """The shares that are found within 1, 3, 5 and 15 runs."""
-        return " / ".join(f"{self.within(runs):.0f}" for runs in WITHIN)
+        return "/".join(f"{self.within(runs):.0f}" for runs in WITHIN)
 
 
 def _longest(flags: Flags) -> int:
