@@ -5,7 +5,7 @@
 The examples run in a temporary folder with one test, `digits-cpu`, and the folders of three runs.
 """
 
-# ruff: noqa: INP001  (a script, no package)
+# ruff: noqa: INP001, SLF001  (a script, no package; argparse has no public list of arguments)
 from __future__ import annotations
 
 import json
@@ -15,6 +15,8 @@ import shlex
 import sqlite3
 import sys
 import tempfile
+import textwrap
+from argparse import SUPPRESS, Action
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -32,7 +34,8 @@ from ml_metrics.pipeline.experiments.run_ids import COMPARE
 from ml_metrics.pipeline.experiments.trial import TrialRun
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli import main
-from ml_metrics.ui.cli.commands import GROUPS, overview, parser_of
+from ml_metrics.ui.cli.arguments import HelpFormatter, Parser
+from ml_metrics.ui.cli.commands import COMMANDS, GROUPS, parser_of
 from ml_metrics.warehouse.warehouse import open_warehouse
 
 TEST = "digits-cpu"
@@ -51,91 +54,42 @@ BEGIN = datetime(2026, 3, 2, 6, tzinfo=UTC)
 ACCURACIES = (0.971, 0.974, 0.938)
 CONFIG = "include/metric_configs/digits-cpu.yaml"
 STORAGE_ROOT = ".airflow/ml_metrics/runs"
-MAX_LINES = 14
+MAX_LINES = 8
 """Longer output is cut."""
+EVERYWHERE = ("--json", "--warehouse ADDRESS", "--deployment NAME", "TEST")
+"""Arguments that sections do not name."""
+MAX_CALLS = 2
+"""`--help` has more examples."""
+UNTOLD = {
+    *("changes", "cluster", "clusters", "completion", "cost", "import", "load", "messages", "nodes", "open", "pools"),
+    *("report", "schema", "storage", "stragglers", "validate"),  # little can be learnt from it
+    *("backfill", "experiments", "export", "judge", "night", "render"),
+    *("calibrate", "demo", "doctor", "replay", "run"),  # another page shows it
+}
+"""Commands whose output the page leaves out."""
+TOLD_LINES = {"history": 1}
+"""Of how many of a command's examples the page shows the output; of all, if it is not here."""
 
 INTRODUCTION = """\
 # The command line
 
-`ml-metrics` calls the same functions as the tasks of a run: at a terminal, in CI, and in scripts. `make docs` makes
-this page from the help texts, and runs its examples.
+`ml-metrics` calls the same functions as the tasks of a run: at a terminal, in CI, and in scripts. `ml-metrics --help`
+lists the commands, `ml-metrics COMMAND --help` explains one.
 
 | exit code | meaning |
 | --- | --- |
 | 0 | the answer is yes, or there is nothing to report |
 | 1 | the answer is no: an invalid config, a failed verdict, no metric, no open alert |
-| 2 | wrong usage, or something that cannot be read: one sentence on standard error, with a suggestion |
+| 2 | wrong usage, or something that cannot be read: one sentence on standard error |
 
-With `--json`, standard output holds one JSON document and nothing else. Standard error is for problems. `ml-metrics
-completion` makes your shell complete commands, tests and metrics, and verdicts have a colour on a terminal, unless
-`NO_COLOR` is set.
+With `--json`, standard output holds one JSON document and nothing else. Verdicts have a colour on a terminal, unless
+`NO_COLOR` is set. Commands that only read create nothing: a mistyped address of a warehouse is an error.
 
-**Which warehouse.** A command that reads or writes history uses `--warehouse ADDRESS`; without it, the connection that
-a variable `AIRFLOW_CONN_...` defines; without that, the SQLite file of the [settings](settings.md), which is where a
-laptop's runs are recorded. Commands that only read create nothing: a mistyped address is an error.
+Every command that reads or writes history has `--warehouse` and `--deployment`; the sections leave them out.
 """
 
 HYPERFINE = '{"results": [{"command": "sleep 0.01", "times": [0.0131, 0.0130, 0.0132], "exit_codes": [0, 0, 0]}]}'
 
-DEMO = """\
-$ ml-metrics demo
-0:00  1 of 2: tf-mnist-example-cpu with --train_epochs=1
-0:07      run_workload
-0:25        epoch 1/1: loss 0.6807, accuracy 0.9278
-0:26      collect_metrics
-0:27      measure_goodput
-0:27      judge_run
-0:28      load_history
-0:28      assert_success
-0:37  the run is red, and a mail gives the reason
-0:37  2 of 2: tf-mnist-example-cpu with --train_epochs=10
-...
-1:18  the run is green, and a mail reports the recovery
-...
-"""
-"""The output of a real run, shortened: it takes too long to be repeated here."""
-
-DOCTOR = """\
-$ ml-metrics doctor
-ok    settings           5 of 55 are not the default; deployment `prod`
-ok    versions           Python 3.11.7, Airflow 3.3.2, cncf-kubernetes 10.25.0,
-                         standard 1.21.0
-ok    executor           CeleryExecutor: tasks run on several machines
-...
-WRONG run folders        [ml_metrics] storage_root: /opt/airflow/ml_metrics/runs
-                         is on the disk of one machine, and with CeleryExecutor
-                         tasks run on several. Set a folder in a bucket, such as
-                         gs://my-bucket/runs, or set [ml_metrics] shared_disk =
-                         yes if it is on a disk that all of them share
-...
-12 checks, 1 wrong.
-"""
-"""The output of a real run, shortened: what is right depends on the machine."""
-RUN = """\
-$ ml-metrics run tf-mnist-example-cpu --param train_epochs=1 --as-real
-0:11  run workload
-0:26  measure goodput
-0:27  collect metrics
-0:27  judge run
-0:28  load history
-0:28  assert success
-
-FAIL  tf-mnist-example-cpu, 7 s
-
-metric                             value  bounds       change  verdict
-epoch_sparse_ca…accuracy_final  0.927778  above 0.96      0 %  fail
-loss_final                      0.680691  -               0 %  pass
-total_wall_time                      7 s  -           -12.5 %  insufficient data
-
-why      epoch_sparse_categorical_accuracy_final = 0.927778, must be above 0.96
-page     http://localhost:8080/ml-metrics/run?run=2998089f-...
-history  ml-metrics history tf-mnist-example-cpu
-files    /home/jane/project/.airflow/ml_metrics/runs/tf-mnist-example-cpu/2998089f-...
-"""
-OPEN = """\
-$ ml-metrics open
-http://localhost:8080/ml-metrics/inbox
-"""
 CURVE = """
 run df9a3112 of 2026-03-24 07:55, 3 curves
 
@@ -144,7 +98,6 @@ latency_p50_ms  concurrency  1 to 12  ▁▁▁▂▃▅█  ms    fail
 latency_p99_ms  concurrency  1 to 12  ▁▁▁▂▄▅█  ms    -
 throughput      concurrency  1 to 12  ▁▇█████  1/s   fail
 """
-NOT_REPEATED = {"demo": DEMO, "doctor": DOCTOR, "run": RUN, "open": OPEN, "curve": CURVE}
 
 
 def run_keys() -> list[str]:
@@ -210,7 +163,7 @@ def examples() -> dict[str, list[str]]:
 
 def page() -> str:
     """Return the text of docs/cli.md."""
-    parts = [INTRODUCTION, f"```text\n{overview()}\n```\n"]
+    parts = [INTRODUCTION, shared_options()]
     with tempfile.TemporaryDirectory() as folder, chdir(folder), patch.dict(os.environ, _environment(folder)):
         _prepare()
         for group in GROUPS.values():
@@ -219,24 +172,90 @@ def page() -> str:
     return "\n".join(parts)
 
 
+def shared_options() -> str:
+    """Return a table of the arguments that several commands have in common."""
+    rows = [f"| `{form}` | {about} |" for form, about in _shared()]
+    return "\n".join(["| argument | meaning |", "| --- | --- |", *rows]).replace("TEST|CONFIG", "TEST\\|CONFIG") + "\n"
+
+
+def _shared() -> dict[tuple[str, str], list[str]]:
+    """Return the arguments that are the same in at least three commands, each with their names."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in COMMANDS:
+        for action in filter(_is_shown, parser_of(name)._actions):
+            found.setdefault((_form(action), _about(action)), []).append(name)
+    return {argument: names for argument, names in found.items() if len(names) >= 3}
+
+
+def _is_shown(action: Action) -> bool:
+    return action.help != SUPPRESS and "--help" not in action.option_strings
+
+
+def _form(action: Action) -> str:
+    """Return an argument as the user writes it: `--limit N`."""
+    value = HelpFormatter("")._format_args(action, action.dest.upper())
+    return " ".join(part for part in (*action.option_strings[-1:], value) if part)
+
+
+def _about(action: Action) -> str:
+    text = (action.help or "") % {"default": action.default}
+    return f"{text} (required)" if action.required and action.option_strings else text
+
+
+def _arguments(parser: Parser) -> str:
+    """Return the arguments of a command: those of several commands only by their names."""
+    shared, blocks = _shared(), []
+    groups = {
+        group.title or "": {_form(action): _about(action) for action in filter(_is_shown, group._group_actions)}
+        for group in parser._action_groups
+    }
+    common = [form for group in groups.values() for form in group.items() if form in shared]
+    named = [form for form, _ in common if form not in EVERYWHERE]
+    if named:
+        blocks.append(f"  {', '.join(named)}: see above")
+    first = {**groups.pop("positional arguments"), **groups.pop("options")}
+    for title, group in {"": first, **groups}.items():
+        own = {form: about for form, about in group.items() if (form, about) not in common}
+        width = min(24, max((len(form) for form in own), default=0))
+        lines = [line for form, about in own.items() for line in _wrapped(form, about, width)]
+        blocks.extend([f"{title}:", *lines] if title and lines else lines)
+    return "\n".join(blocks)
+
+
+def _wrapped(form: str, about: str, width: int) -> list[str]:
+    lines = textwrap.wrap(about, 74 - width, break_on_hyphens=False) or [""]
+    first = [f"  {form}"] if len(form) > width else []
+    begin = "" if first else form
+    return first + [f"  {begin if not number else '':<{width}}  {line}".rstrip() for number, line in enumerate(lines)]
+
+
+def _calls(parser: Parser) -> list[str]:
+    """Return the first examples of the help, without one that has no argument if there are others."""
+    lines = (parser.epilog or "").partition("\n")[2].rstrip().replace("\\\n", "\\\0").splitlines()
+    calls = [line.strip().replace("\0", "\n") for line in lines if len(line.split()) > 2 or len(lines) == 1]
+    return calls if "completion" in parser.prog else calls[:MAX_CALLS]
+
+
 def _section(name: str, lines: list[str], folder: str) -> str:
     parser = parser_of(name)
-    description, examples = parser.description or "", (parser.epilog or "").splitlines()[1:]
-    parser.description = parser.epilog = None
-    shown = (
-        "\n".join(_shown(line) for line in lines).replace(folder, "/home/jane/project") or NOT_REPEATED[name].strip()
-    )
-    calls = "\n".join(map(str.strip, examples))
-    return "\n\n".join(
-        part
-        for part in [
-            f"### `ml-metrics {name}`",
-            _markdown(description),
-            f"```text\n{parser.format_help().rstrip()}\n```",
-            calls and f"```bash\n{calls}\n```",
-            f"```console\n{shown}\n```\n",
-        ]
-        if part
+    description, calls = parser.description or "", _calls(parser)
+    shown = CURVE if name == "curve" else ""
+    if name not in UNTOLD:
+        shown += "\n".join(map(_shown, lines[: TOLD_LINES.get(name)])).replace(folder, "/home/jane/project")
+    arguments = _arguments(parser)
+    return (
+        "\n\n".join(
+            part
+            for part in [
+                f"### `ml-metrics {name}`",
+                _markdown(description),
+                arguments and f"```text\n{arguments}\n```",
+                calls and "```bash\n" + "\n".join(calls) + "\n```",
+                shown and f"```console\n{shown.strip()}\n```",
+            ]
+            if part
+        )
+        + "\n"
     )
 
 

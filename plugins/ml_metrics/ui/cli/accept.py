@@ -1,5 +1,5 @@
-"""Accept the present level of a metric. Its baseline restarts with that run: the next runs are compared with the new
-level, no longer with the old one. The user, the time and the reason are stored.
+"""Accept the present level of a metric: its baseline restarts with that run, and the next runs are compared with the
+new level. The user, the time and the reason are stored.
 
 examples:
   ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"
@@ -20,11 +20,9 @@ from ml_metrics.warehouse import Warehouse
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test")
-    add_value(parser, "metric", "METRIC", "the name of the metric")
+    add_value(parser, "metric", "METRIC", "the metric")
     add_value(parser, "--reason", "TEXT", "the reason, for later readers", required=True)
-    add_value(
-        parser, "--run", "KEY", "the first run of the new level, by the start of its key; default: the newest run"
-    )
+    add_value(parser, "--run", "KEY", "the first run of the new level, by the start of its key; default: the newest")
     add_by(parser)
     add_warehouse(parser)
 

@@ -1,9 +1,8 @@
-"""Acknowledge the open alert of a test: somebody is working on it. Further failures are reported in the next digest
-instead of at once. The recovery is reported as always. A test that vanished or was renamed is then forgotten.
+"""Acknowledge the open alert of a test: somebody is working on it. Further failures wait for the next digest. The
+recovery is reported as always. A test that vanished or was renamed is then forgotten.
 
-Instead of acknowledging it, `--assign` assigns it to a person, and `--regression` and `--no-regression` record what it
-was, even after the test has recovered. `--no-regression` closes an open alert as a false alarm, and accepts the levels
-that it is about.
+--assign, --regression and --no-regression do this instead, the last two even after the test has recovered.
+--no-regression closes an open alert as a false alarm, and accepts the levels that it is about.
 
 examples:
   ml-metrics ack tf-mnist-example-cpu --note "a bad image, fixed by Friday"
@@ -28,14 +27,14 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test")
     add_value(parser, "--note", "TEXT", "a note for later readers", str, default="")
     instead = parser.add_mutually_exclusive_group()
-    add_value(instead, "--assign", "PERSON", "assign it to this person; '' for nobody", str)
-    instead.add_argument("--regression", action="store_true", default=None, help="the alert is or was a regression")
+    add_value(instead, "--assign", "PERSON", "assign it; '' for nobody", str)
+    instead.add_argument("--regression", action="store_true", default=None, help="it is or was a regression")
     instead.add_argument(
         "--no-regression",
         action="store_false",
         dest="regression",
         default=None,
-        help="the alert is not a regression; needs --note",
+        help="it is not; needs --note",
     )
     add_by(parser)
     add_warehouse(parser)

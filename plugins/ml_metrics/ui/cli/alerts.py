@@ -1,7 +1,7 @@
-"""Show the tests with an open alert, who acknowledged it, and the messages of the last few days. Times are UTC.
+"""Show the tests with an open alert, who acknowledged it, and the newest messages. Times are UTC.
 
 A message is `pending` or `sent`; `held` for the next digest, or `summarised` in one; or `dead` if it could not be sent
-within five days. `ml-metrics messages` shows each channel, and sends what is pending.
+within five days.
 
 examples:
   ml-metrics alerts
@@ -30,7 +30,7 @@ HEAD = ("test", "when", "occasion", "state")
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "default: every test", nargs="?")
-    add_value(parser, "--days", "N", "how far back to look; default: 7", days, default=7.0)
+    add_value(parser, "--days", "N", "how far back; default: 7", days, default=7.0)
     add_warehouse(parser)
 
 

@@ -1,12 +1,11 @@
 """Measure, judge and load the runs of a test again, oldest first, from their run folders alone: after a change of
-rules, or to restore a lost warehouse.
+rules, or to restore a lost warehouse. Each run is judged by the conditions that its test had when it ran, or by those
+of --config.
 
-Each run is judged by the runs before it, and replaced in the warehouse, never doubled. It is judged by the conditions
-that its test had when it ran, or by those of --config. No message is sent. Documents that this deployment did not
-sign are refused. Exit code 2: a run could not be read; the others are loaded.
+No message is sent. Documents that this deployment did not sign are refused. Exit code 2: a run could not be read; the
+others are loaded.
 
 examples:
-  ml-metrics backfill tf-mnist-example-cpu
   ml-metrics backfill tf-mnist-example-cpu --config stricter.yaml
 """
 
@@ -33,7 +32,7 @@ from ml_metrics.warehouse import Warehouse
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test")
-    add_value(parser, "--config", "FILE", "judge by the conditions of this file")
+    add_value(parser, "--config", "FILE", "judge by its conditions")
     add_value(parser, "--runs", "FOLDER", "the storage root; default: that of the settings")
     add_unsigned(parser)
     add_warehouse(parser)

@@ -1,23 +1,18 @@
-r"""Find the version from which on a metric has another level, by a binary search under noise: a run is repeated if the
-answer is ambiguous. Exit code 0: the pair was found. 1: there is only noise, or the budget is spent.
+r"""Find the version from which on a metric has another level, by a binary search under noise. Exit code 1: there is
+only noise, or the budget is spent.
 
-The candidates are the versions between a good and a bad run of TEST: the images that ran between them (the default),
-the tags of the test's image, the packages in which both runs differ, or the commits of a git repository. Without --good
-and --bad, they are the newest run that METRIC broke, and the newest that passed before it. Each run is a trial of the
-test, which counts in no history.
+The candidates are versions between a good and a bad run of TEST: without --good and --bad, the newest run that METRIC
+broke, and the newest that passed before it. Each run is a trial.
 
-Or the candidates are the lines of a file in the order of time, the first good and the last bad, and a command measures
-one: it finds the candidate in the variable CANDIDATE, and the last line of its output is the value. Exit code 125 means
-that the candidate cannot be tested, any other error that the run broke; a candidate whose runs break three times in a
-row is left out.
+Or the candidates are the lines of a file, from good to bad, and a command measures one. It finds it in the variable
+CANDIDATE, and prints the value in its last line. Exit code 125: the candidate cannot be tested. Any other error: the
+run broke, and after three in a row the candidate is left out.
 
-Each run is written to the journal, from which the same command continues after a kill. Without values of good and
-bad runs, the search first measures both ends: at least 12 runs.
+The same command continues from the journal after a kill. Without --from and --to, the search first measures both ends:
+at least 12 runs.
 
 examples:
   ml-metrics bisect tf-mnist-example-cpu loss_final
-  ml-metrics bisect resnet step_time --good RUN --bad RUN \
-      --candidates packages
   ml-metrics bisect resnet step_time --candidates commits \
       --repository ~/resnet --good v1.4 --bad HEAD \
       --build 'make image TAG=$CANDIDATE >&2 && echo app:$CANDIDATE'
@@ -244,22 +239,25 @@ def probe_of(where: str, line: Mapping[str, Any]) -> Probe:
 
 def add_arguments(parser: Parser) -> None:
     runs = parser.add_argument_group("runs of a test")
-    add_value(runs, "test", "TEST", "the test whose metric changed", nargs="?")
+    add_value(runs, "test", "TEST", "the test", nargs="?")
     add_value(runs, "metric", "METRIC", "the metric that changed", nargs="?")
-    add_value(runs, "--good", "RUN", "the key of a good run; or a good commit, tag or line")
-    add_value(runs, "--bad", "RUN", "the key of a bad run; or a bad commit, tag or line")
-    add_value(runs, "--parameter", "NAME", "what differs: image, or a parameter of the test")
+    add_value(runs, "--good", "RUN", "a good run, by its key, commit, tag or line")
+    add_value(runs, "--bad", "RUN", "a bad run, likewise")
+    add_value(runs, "--parameter", "NAME", "what differs: image, or a parameter")
     add_value(runs, "--repository", "FOLDER", "where the commits are; default: .", default=".")
     about = (
         "builds $CANDIDATE in a working tree of that commit, and names the image in its last line; "
-        "a commit for which it fails cannot be tested"
+        "where it fails, the commit cannot be tested"
     )
     add_value(runs, "--build", "COMMAND", about)
     files = parser.add_argument_group("values that exist")
     add_value(files, "--from", "FILE", "{metric: [values]} of good runs", dest="good_values")
     add_value(files, "--to", "FILE", "the same of bad runs", dest="bad_values")
     add_value(files, "--metric", "NAME", "the metric of both files, and of the output", dest="file_metric")
-    about = "images, tags, commits, packages, or a FILE with one a line; default with TEST: images"
+    about = (
+        "images between both runs (the default with TEST), tags of its image, packages that differ, commits, or a FILE "
+        "with one a line"
+    )
     add_value(parser, "--candidates", "WHAT", about)
     measuring.add_trials(parser, 64)
     measuring.add_answer(parser, "the answer")

@@ -1,12 +1,9 @@
-"""Choose conditions by the history of a test. For each metric, print its noise; a condition that has at most one false
-alarm in 1,000 runs; the smallest change that it finds within 7 runs, measured on runs that are simulated from the
-metric's own noise; and its verdicts about the past.
+"""Choose conditions by the history of a test. For each metric, print its noise, and a condition that has at most one
+false alarm in 1,000 runs, with its verdicts about the past. The smallest change that it finds within 7 runs is
+simulated from this noise.
 
-The direction is the one of the condition in the test file, or --comparison. Without either, a change in both directions
-counts (`within`).
-
-With --apply, write the conditions into the test file. Comments and layout stay. Conditions with a fixed value, fixed
-bounds or `compare_to` are left alone, and metrics without any condition too, unless --metric names them.
+With --apply, comments and layout of the test file stay. Conditions with a fixed value, fixed bounds or `compare_to` are
+left alone, and metrics without any condition too, unless --metric names them.
 
 examples:
   ml-metrics calibrate tf-mnist-example-cpu
@@ -97,9 +94,9 @@ NOT_REPLACED = {"fixed_value": "a fixed value", "within_bounds": "fixed bounds"}
 
 def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
-    add_value(parser, "--metric", "NAME", "only this metric; may be given several times", action="append")
+    add_value(parser, "--metric", "NAME", "only this metric; repeatable", action="append")
     parser.add_argument(
-        "--comparison", choices=("less", "greater", "within"), help="which values pass; default: as in the condition"
+        "--comparison", choices=("less", "greater", "within"), help="default: as in the condition, else within"
     )
     add_flag(parser, "--apply", "write the conditions into the test file")
 

@@ -1,8 +1,5 @@
-"""Show when the level of each metric changed for good, over the whole history, and what else changed in that run.
-
-A change is large compared with the noise of its own metric. Its certainty is the probability that most people, rather
-than nobody, would mark it on a chart. The conditions are not needed: only their `min_change` is used. The runs are
-those of the warehouse, or of a file in one of the forms that `ml-metrics judge` reads.
+"""Show when the level of each metric changed for good, and what else changed in that run. A change is large compared
+with the metric's noise. Of the conditions, only `min_change` is used.
 
 examples:
   ml-metrics changes tf-mnist-example-cpu
@@ -27,9 +24,9 @@ from ml_metrics.ui.cli.output import give, wrapped
 def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
     add_value(parser, "--metric", "NAME", "only this metric")
-    about = "how certain a change should be, from 0 to 1; default: %(default)s"
+    about = "the probability that most people would mark the change on a chart; default: %(default)s"
     add_value(parser, "--certainty", "SHARE", about, positive_number("", 1), default=0.5)
-    about = "how large a change should be; default: `min_change` of its condition"
+    about = "default: `min_change` of its condition"
     add_value(parser, "--min-change", "PERCENT", about, positive_number("percent", 1e9))
 
 

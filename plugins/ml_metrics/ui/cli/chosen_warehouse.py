@@ -29,11 +29,11 @@ def add_warehouse(parser: Parser, *, json: bool = True) -> None:
     """Without `json`, the command declares `--json` in its own place."""
     about = (
         "sqlite:///FILE, postgresql+psycopg://HOST/DATABASE, bigquery://PROJECT/DATASET, or `airflow` for the "
-        "connection of Airflow's runs; default: that connection if a variable AIRFLOW_CONN_... defines it, else the "
-        "SQLite file of the settings"
+        "connection of Airflow's runs; default: that connection if AIRFLOW_CONN_... defines it, else the SQLite file "
+        "of the settings"
     )
     add_value(parser, "--warehouse", "ADDRESS", about)
-    about = "the deployment whose runs to use, if several share the warehouse; default: that of the settings"
+    about = "one of those that share the warehouse; default: that of the settings"
     add_value(parser, "--deployment", "NAME", about)
     if json:
         add_json(parser)

@@ -1,14 +1,9 @@
-"""Show the clusters of the setting `clusters`, or check them: Airflow's account in a cluster, its permissions, and the
-node pools. Without the setting, the cluster of tests that name none is checked.
-
-  ml-metrics clusters                show the clusters and their connections
-  ml-metrics clusters check          check all of them
-  ml-metrics clusters check NAME     check one
-
-The check covers each permission of the Role in docs/kubernetes.md and creates nothing. Nodes are shown if Airflow may
-list them, which no test needs. Exit code 1: a cluster gave no answer, or a permission is missing.
+"""Show the clusters of the setting `clusters`, or check them: Airflow's account, each permission of the Role in
+docs/kubernetes.md, and the node pools, if Airflow may list nodes. Without the setting, the cluster of tests that name
+none is checked. Nothing is created. Exit code 1: a cluster gave no answer, or a permission is missing.
 
 examples:
+  ml-metrics clusters
   ml-metrics clusters check
   ml-metrics clusters check tpus --namespace ml-metrics --json
 """
@@ -38,8 +33,8 @@ NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("action", nargs="?", choices=("check",), help="ask the clusters")
-    add_value(parser, "names", "NAME", "default: all clusters of the setting", nargs="*")
-    add_value(parser, "--namespace", "N", "default: that of the cluster or its connection")
+    add_value(parser, "names", "NAME", "default: all", nargs="*")
+    add_value(parser, "--namespace", "N", "the namespace; default: that of the cluster")
     add_timeout(parser, "a cluster may take to answer")
     add_json(parser)
 

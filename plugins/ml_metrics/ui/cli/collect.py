@@ -1,19 +1,11 @@
-"""Aggregate the files of a run into metrics, by the metric_collection_config of CONFIG. Exit code 1: no metric was
-found.
+"""Aggregate the files of a folder into metrics, by the metric_collection_config of CONFIG (docs/sources.md). Exit code
+1: no metric was found.
 
-RUN_DIR is a run folder or any other folder, local or in a bucket. These files are read: TensorBoard event files, metric
-streams (telemetry*.jsonl), other JSON lines, CSV, PerfZero summaries, profiles (docs/sources.md) and files of other
-programs (docs/formats.md). The document _ml_metrics/workload.json of a run folder gives the run's start and end, and so
-total_wall_time.
-
-With --explain, the output shows which source reads each file, and for a file that none reads the lines of a test file
-that read and judge it, made from its content.
+The document _ml_metrics/workload.json of a run folder gives the run's start and end, and so total_wall_time.
 
 examples:
   ml-metrics collect runs/latest --explain
-  ml-metrics collect include/metric_configs/_examples/vision.json runs/latest
   ml-metrics collect vision.yaml gs://bucket/runs/resnet/0b1c --json
-  ml-metrics collect vision.yaml logs --verify
 """
 
 from __future__ import annotations
@@ -52,10 +44,10 @@ BAR_WIDTH = 40
 
 
 def add_arguments(parser: Parser) -> None:
-    add_value(parser, "config", "CONFIG", "a test file or metric config: YAML, JSON, Jsonnet", nargs="?")
+    add_value(parser, "config", "CONFIG", "a test file or metric config", nargs="?")
     add_value(parser, "run_dir", "RUN_DIR", "the folder of the run: a path or gs://...")
-    add_flag(parser, "--verify", "check the checksums of skipped records (images) too")
-    explain = "show what each file is read as, or else the lines of a test file that read it"
+    add_flag(parser, "--verify", "check skipped records (images), too")
+    explain = "show what each file is read as, or else the lines of a test file that read and judge it"
     add_flag(parser, "--explain", explain)
     add_json(parser)
 

@@ -2,23 +2,14 @@ r"""Compare two versions, such as two images: is the candidate worse than the ba
 a metric is worse, or every run of a version broke.
 
 The values are those of two files of {metric: [values]}, oldest first, with null for a run without the value. Or both
-versions are measured in turns, until every metric is decided: by trials of TEST with both images, or by a command that
-finds the version in the variable CANDIDATE and prints {metric: value} or a number in its last line. Runs that are in
-the journal are not made again.
-
-A list [[x, y], ...] in place of a value is a curve over a load or a size. It has one verdict, with where it differs and
-one error for all of it (docs/curves.md).
-
-The interval of the change decides, at a confidence of 95 %: worse or better if it excludes 0; equivalent if it is
-within the effect on both sides of 0; otherwise undecided. Values are compared by their ranks, so that outliers and the
-form of the noise do not matter. Which direction is better follows from the name of the metric, from CONFIG, or from
---better (docs/compare.md).
+versions are measured in turns, until every metric is decided: by trials of TEST, or by a command. It finds the version
+in the variable CANDIDATE, and prints {metric: value} or a number in its last line. docs/compare.md explains the
+verdicts. A value that is a list [[x, y], ...] is a curve (docs/curves.md).
 
 examples:
   ml-metrics compare --from base.json --to candidate.json
   ml-metrics compare tf-mnist-example-cpu --base app:1 --candidate app:2 \
       --journal j.jsonl --metric total_wall_time
-  ml-metrics compare --from a.json --to b.json --effect 1% --metric step_time
   ml-metrics compare --base app:1 --candidate app:2 --run ./measure.sh \
       --journal j.jsonl --metric step_time --junit compare.xml
 """
@@ -148,17 +139,17 @@ def add_arguments(parser: Parser) -> None:
     files = parser.add_argument_group("values that exist")
     add_value(files, "--from", "FILE", "the values of the base", dest="base_file")
     add_value(files, "--to", "FILE", "the values of the candidate", dest="candidate_file")
-    add_flag(files, "--in-turns", "values at the same place were measured one after the other")
-    add_flag(files, "--together", "5 %% is the error of all metrics together, instead of each")
+    add_flag(files, "--in-turns", "values at the same place were measured in turn")
+    add_flag(files, "--together", "5 %% is the error of all metrics together")
     runs = parser.add_argument_group("runs in turns")
     add_value(runs, "test", "TEST", "the test that runs with both images", nargs="?")
     add_value(runs, "--base", "VERSION", "the base")
     add_value(runs, "--candidate", "VERSION", "the candidate")
-    add_value(runs, "--parameter", "NAME", "what differs: image (the default), or a parameter of the test")
+    add_value(runs, "--parameter", "NAME", "what differs; default: image")
     measuring.add_trials(runs, 60)
-    add_value(parser, "--metric", "NAME", "only this metric; can be repeated", action="append")
-    add_value(parser, "--config", "CONFIG", "a test file that states which direction is better")
-    about = "higher, lower or neither, for a metric"
+    add_value(parser, "--metric", "NAME", "only this metric; repeatable", action="append")
+    add_value(parser, "--config", "CONFIG", "a test file with directions")
+    about = "higher, lower or neither"
     add_value(parser, "--better", "NAME=DIRECTION", about, direction, action="append", default=[])
     add_flag(parser, "--strict", "exit code 1 also if a metric is undecided")
     measuring.add_answer(parser, "the verdicts")

@@ -43,7 +43,7 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("shell", nargs="?", choices=list(SCRIPTS), help="the shell")
-    about = "print the words that may stand where the last of these does, which tabs separate: the scripts ask for them"
+    about = "for the scripts: print what completes the last of these words, which tabs separate"
     parser.add_argument("--words", metavar="WORDS", help=about)
 
 

@@ -1,11 +1,10 @@
-"""Show the cost of runs: by test, by owner, and by reason. Trials are included.
+"""Show the cost of runs, by test, by owner, and by reason. Trials are included.
 
-The cost of a run is what was stored when it ran, by the prices of that time. Without a price book there are chip hours
-only. Amounts are exact, to the smallest unit of their currency; the reasons add up to the cost.
+The cost was stored when a run ended, by the prices of that time. Without a price book there are chip hours only.
+Amounts are exact, and the reasons add up to the cost.
 
 examples:
   ml-metrics cost
-  ml-metrics cost tf-mnist-example-cpu
   ml-metrics cost --owner vision-team --week 2026-W47
   ml-metrics cost --csv > runs.csv
   ml-metrics cost --week 2026-W47 --billing export.jsonl
@@ -36,10 +35,10 @@ WEEK = timedelta(days=7)
 
 
 def add_arguments(parser: Parser) -> None:
-    add_value(parser, "test", "TEST", "only the runs of this test, run by run", nargs="?")
+    add_value(parser, "test", "TEST", "its runs, one by one", nargs="?")
     add_value(parser, "--owner", "NAME", "only the runs of this owner")
-    add_value(parser, "--week", "WEEK", "a week, such as 2026-W47; default: the last seven days", _monday)
-    about = "rows of Google Cloud's detailed billing export, as JSON or CSV: show what was billed beside each cost"
+    add_value(parser, "--week", "WEEK", "such as 2026-W47; default: the last seven days", _monday)
+    about = "Google Cloud's detailed billing export, as JSON or CSV: show what was billed, too"
     add_value(parser, "--billing", "FILE", about)
     add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()

@@ -1,10 +1,9 @@
-"""Show the curves of a test over a load, a size or another setting: those of its newest run, or one of them beside
-those of the runs before. In the picture, o is the run, = the range of the earlier runs and | their median; the scale
-is logarithmic if the values differ much.
+"""Show the curves of a test over a load, a size or another setting: all of a run, or one of them beside those of the
+runs before. In the picture, o is the run, = the range of the earlier runs and | their median; the scale is logarithmic
+if the values differ much.
 
 examples:
   ml-metrics curve serving-cpu
-  ml-metrics curve serving-cpu median_ttft_ms
   ml-metrics curve serving-cpu median_ttft_ms --run 2f6b3e1c --json
 """
 
@@ -31,9 +30,9 @@ NO_CURVE = "the newest runs have no curve; docs/curves.md names the files that a
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test")
-    add_value(parser, "curve", "CURVE", "one of its curves; default: all, a line for each", nargs="?")
-    add_value(parser, "--run", "RUN", "the run key, or how it begins; default: the newest run with curves")
-    add_value(parser, "--limit", "N", "how many earlier runs are shown; default: %(default)s", whole_number(1, 1000),
+    add_value(parser, "curve", "CURVE", "default: all, a line for each", nargs="?")
+    add_value(parser, "--run", "RUN", "the run key, or how it begins; default: the newest with curves")
+    add_value(parser, "--limit", "N", "earlier runs; default: %(default)s", whole_number(1, 1000),
               default=20)  # fmt: skip
     add_warehouse(parser)
 

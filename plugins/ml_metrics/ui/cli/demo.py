@@ -1,12 +1,8 @@
-"""Run one test twice: a small network that learns to read digits must reach an accuracy of 0.96.
+"""Run one test twice: a small network must reach an accuracy of 0.96. Trained for one epoch it fails, and a mail gives
+the reason; trained for ten it passes, and a mail reports the recovery.
 
-Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
-is green, and a second mail reports the recovery. Both are real Airflow runs of mnist-cpu.yaml,
-from the folder of test files or the installed package; the workload runs in a pod of the local cluster. It takes about
-two minutes. An installed package needs the extra `demo` (docs/install.md).
-
-With --fleet, it makes up the runs of 20 tests in 36 nights, in a folder of their own, and judges, records and tells
-them as real ones: a level that shifts, a job out of memory, an eviction, a metric that is missing, one that recovers.
+Both are real Airflow runs of mnist-cpu.yaml, in pods of the local cluster. They take about two minutes. An installed
+package needs the extra `demo` (docs/install.md).
 
 examples:
   ml-metrics demo
@@ -94,7 +90,7 @@ METRIC = "epoch_sparse_categorical_accuracy_final"
 
 
 def add_arguments(parser: Parser) -> None:
-    about = "make the runs of 20 tests in 36 nights up instead: pages, mails and an inbox with something in it"
+    about = "make up 36 nights of 20 tests instead, in a folder of their own"
     add_flag(parser, "--fleet", about)
 
 

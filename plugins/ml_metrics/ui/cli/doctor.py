@@ -1,9 +1,8 @@
-"""Check this installation of Airflow for ML Metrics: versions, settings, connections, rights, run folders, warehouse,
-clusters and channels. Each problem comes with its remedy.
+"""Check this installation: versions, settings, connections, rights, run folders, warehouse, clusters and channels. Each
+problem comes with its remedy. Exit code 1: a check failed.
 
-Run it where tasks run, with their environment: the result on another machine may differ. No workload is
-started, no message is sent, no table and no file is created; in a bucket, a small file is written, read and removed.
-Exit code 1: a check failed.
+Run it where tasks run, with their environment. It starts no workload, sends no message, and creates no table; in a
+bucket, it writes, reads and removes a small file.
 
 examples:
   ml-metrics doctor

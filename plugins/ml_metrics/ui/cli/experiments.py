@@ -1,12 +1,8 @@
 """List the comparisons and searches of the DAGs ml-metrics-compare and ml-metrics-bisect with their answers, newest
-first. They are read from the storage root.
-
-Those of the commands `compare` and `bisect` are not listed: their journals are files in the folders of their users.
+first. The journals of the commands `compare` and `bisect` are files in the folders of their users.
 
 examples:
-  ml-metrics experiments
   ml-metrics experiments --limit 5
-  ml-metrics experiments --json
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from ml_metrics.ui.cli.output import give, minute
 
 
 def add_arguments(parser: Parser) -> None:
-    add_value(parser, "--limit", "N", "how many are listed; default: %(default)s", whole_number(1, 10_000), default=20)
+    add_value(parser, "--limit", "N", "default: %(default)s", whole_number(1, 10_000), default=20)
     add_json(parser)
 
 

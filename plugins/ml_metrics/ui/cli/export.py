@@ -1,19 +1,18 @@
-"""Print recorded runs of a test in a format that other programs read. Trials are left out.
+"""Print the recorded runs of a test for other programs, without trials.
 
-  openmetrics  the newest run, for Prometheus: one gauge for each metric
+  openmetrics  the newest run, for Prometheus
   hud          PyTorch HUD's benchmark records, which `import` reads again
   otava        a table for Apache Otava: a row for each run, oldest first
   junit        the verdicts of the newest run, for a CI system
-  mllog        the newest run as MLPerf's MLLOG lines: start, metrics, end
+  mllog        the newest run as MLPerf's MLLOG lines
   csv          a row for each value, oldest first
   parquet      the same with bounds, rules and what the run was
 
-Prometheus can also scrape the newest run of every test from the dashboard: docs/monitoring.md.
+Prometheus can also scrape the dashboard (docs/monitoring.md).
 
 examples:
   ml-metrics export tf-mnist-example-cpu --format csv > history.csv
   ml-metrics export tf-mnist-example-cpu --format junit > verdicts.xml
-  ml-metrics export tf-mnist-example-cpu --format parquet > history.parquet
   ml-metrics export tf-mnist-example-cpu --format hud --limit 50 > hud.json
 """
 
@@ -205,8 +204,8 @@ OF_NEWEST = ("openmetrics", "junit", "mllog")
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test")
-    parser.add_argument("--format", choices=(*TEXTS, *BINARY), required=True, help="what to write")
-    about = f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1"
+    parser.add_argument("--format", choices=(*TEXTS, *BINARY), required=True, help="see above")
+    about = f"the newest runs; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1"
     add_value(parser, "--limit", "N", about, whole_number(1, 10_000))
     add_warehouse(parser, json=False)
     add_flag(parser, "--json", "print the text within one JSON document")

@@ -1,7 +1,5 @@
-"""Show what each FILE is read as, and its metrics; or else the lines of a test file that read it. Exit code 1: a file
-is of no known format, or of several.
-
-The same readers collect the files of a run (docs/sources.md, docs/formats.md).
+"""Show what each FILE is read as, and its metrics; or else the lines of a test file that read it (docs/formats.md).
+Exit code 1: a file is of no known format, or of several.
 
 examples:
   ml-metrics formats results.json

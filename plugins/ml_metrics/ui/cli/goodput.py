@@ -1,15 +1,12 @@
 """Measure how much of a job's time was productive, and where the rest went. Exit code 1: LOG holds no job.
 
-LOG is a goodput log, or a run folder with one (goodput.jsonl, in several parts if the workload wrote to a bucket).
-cloud-logging://PROJECT/LOG, with --job, is what ml-goodput-measurement wrote to Google Cloud Logging.
+LOG is a goodput log, a run folder with one, or, with --job, cloud-logging://PROJECT/LOG, which ml-goodput-measurement
+wrote.
 
 examples:
-  ml-metrics goodput runs/my-test/5f0c/goodput.jsonl
   ml-metrics goodput gs://bucket/runs/my-test/5f0c --json
   ml-metrics goodput cloud-logging://my-project/goodput_my-run --job my-run
-  ml-metrics goodput goodput.jsonl --from 2026-01-05T08:00Z
-  ml-metrics goodput goodput.jsonl --window 3600 --ideal-step-time 2.5
-  ml-metrics goodput runs/my-test/5f0c --follow --tensorboard curves
+  ml-metrics goodput goodput.jsonl --from 2026-01-05T08:00Z --window 3600
   ml-metrics goodput runs/my-test/5f0c --follow --gcp-project-id my-project
 """
 
@@ -38,22 +35,22 @@ CLOUD = "cloud-logging://"
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "log", "LOG", "a goodput log, or a folder with one")
-    add_value(parser, "--from", "T", "ignore everything before this time", moment, dest="start")
-    add_value(parser, "--to", "T", "ignore everything after this time", moment, dest="end")
-    about = "measure the last S seconds as well; may be repeated"
+    add_value(parser, "--from", "T", "ignore what is before", moment, dest="start")
+    add_value(parser, "--to", "T", "ignore what is after", moment, dest="end")
+    about = "also measure the last S seconds; repeatable"
     add_value(parser, "--window", "S", about, seconds, action="append", default=[])
     add_value(parser, "--ideal-step-time", "S", "how many seconds a step should take", seconds)
-    add_flag(parser, "--no-stalls", "count steps as productive however long they took")
+    add_flag(parser, "--no-stalls", "count long steps as productive, too")
     add_value(parser, "--job", "NAME", "the job, if the log holds several", str)
     add_flag(parser, "--follow", "print a line at each interval until the job ends")
     add_value(parser, "--interval", "S", "seconds between the lines of --follow; default: 30", seconds, default=30.0)
-    add_value(parser, "--tensorboard", "DIR", "write scalars there, once or with --follow")
+    add_value(parser, "--tensorboard", "DIR", "write scalars there")
     add_json(parser)
     cloud = parser.add_argument_group("Google Cloud Monitoring", "Send the result there, once or with --follow.")
     add_value(cloud, "--gcp-project-id", "P", "the project; without it, nothing is sent")
     add_value(cloud, "--gcp-location", "L", "the zone or region of the job")
     add_value(cloud, "--gcp-replica-id", "R", "default: 0", default="0")
-    add_value(cloud, "--gcp-acc-type", "A", "the accelerator, such as TPU-v5p")
+    add_value(cloud, "--gcp-acc-type", "A", "such as TPU-v5p")
     add_value(cloud, "--gcp-cluster-name", "C", "the cluster")
     add_flag(cloud, "--no-gcp-goodput-metrics", "do not send goodput and badput")
     add_flag(cloud, "--no-gcp-step-deviation-metrics", "do not send step deviation")

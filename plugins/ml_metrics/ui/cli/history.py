@@ -1,10 +1,8 @@
-"""Show the runs of a test, newest first, with a curve of each metric; or the values of one metric, with the bounds by
-which each was judged. Below a run is why it failed, or how far its main metric is from the level before its change.
-Times are UTC; curves run from old to new.
+"""Show the runs of a test, newest first, with why each failed, and a curve of each metric from old to new. With
+METRIC, show its values, and the bounds by which each was judged. Times are UTC.
 
-With --jsonl, print one line of JSON for each value, oldest first. `ml-metrics judge`, `replay` and the other commands
-with an option --history read these lines, and the document that --json prints. Trials are listed and marked, but are
-not in curves nor in the lines of --jsonl.
+Trials are listed and marked, but are not in curves nor in the lines of --jsonl. The commands with an option --history
+read these lines, and the document of --json.
 
 examples:
   ml-metrics history tf-mnist-example-cpu
@@ -56,7 +54,7 @@ def add_arguments(parser: Parser) -> None:
     add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()
     add_json(form)
-    add_flag(form, "--jsonl", "print one line of JSON for each value")
+    add_flag(form, "--jsonl", "print one line of JSON for each value, oldest first")
 
 
 def run(arguments: Arguments) -> int:

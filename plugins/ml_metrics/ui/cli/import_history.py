@@ -1,11 +1,10 @@
-"""Import the runs that other programs recorded: a folder of results of asv, pytest-benchmark or Google Benchmark, runs
-of MLflow or of W&B (offline), records of PyTorch HUD, an answer of Perfherder, a table of Apache Otava or any other, or
-the tables of an older system by their address. Files are recognised by their content.
+"""Import the runs that other programs recorded: asv, pytest-benchmark, Google Benchmark, MLflow, W&B (offline),
+PyTorch HUD, Perfherder, a table of Apache Otava or any other, or the tables of an older system by their address. Files
+are recognised by their content.
 
-All files are read before the first run is written. A second import, or one after `kill -9`, adds the missing runs and
-duplicates none. Imported runs have no verdict: `ml-metrics judge --all` judges them by the conditions of their test. A
-test is named by --test, or after a name in the history, such as that of an experiment. Exit code 2: a file cannot be
-read; nothing was written, or with --skip-unreadable the others.
+All files are read before the first run is written. A second import adds the missing runs and duplicates none. Imported
+runs have no verdict: `ml-metrics judge --all` judges them. Exit code 2: a file cannot be read, and only
+--skip-unreadable imports the others.
 
 examples:
   ml-metrics import .asv/results --test sorting
@@ -34,13 +33,13 @@ DATABASES = ("sqlite:", "postgresql", "bigquery:")
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "source", "SOURCE", "a file, a folder, or the address of older tables")
-    add_value(parser, "--test", "NAME", "the test whose runs they become")
+    add_value(parser, "--test", "NAME", "the test whose runs they become; default: a name in the history")
     add_value(parser, "--series", "SERIES", "only the runs of this series")
-    add_value(parser, "--mapping", "FILE", "a YAML file: what the columns of a table mean")
-    names = f"what a file is, if its content does not tell: {', '.join(BY_NAME)}"
+    add_value(parser, "--mapping", "FILE", "what the columns of a table mean, as YAML")
+    names = f"if the content does not tell: {', '.join(BY_NAME)}"
     add_value(parser, "--from", "KIND", names, str, choices=BY_NAME, dest="kind")
     add_flag(parser, "--skip-unreadable", "leave out files that cannot be read")
-    add_flag(parser, "--dry-run", "show what would be imported, and write nothing")
+    add_flag(parser, "--dry-run", "write nothing")
     add_warehouse(parser)
 
 

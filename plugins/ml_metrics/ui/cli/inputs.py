@@ -76,12 +76,12 @@ class PastRuns:
 
 
 def add_past_runs(parser: Parser) -> None:
-    about = "the name of a test, or a test file or metric config with its conditions"
+    about = "a test, or a test file or metric config with its conditions"
     add_value(parser, "place", "TEST|CONFIG", about, nargs="?")
-    about = "the past runs, as `ml-metrics history` prints them with --jsonl or --json; default: those in the warehouse"
+    about = "the past runs, as `ml-metrics history` prints them with --jsonl or --json; default: the warehouse"
     add_value(parser, "--history", "FILE", about)
     add_value(parser, "--test", "NAME", "the test's name, if CONFIG does not state it", str, default="")
-    about = f"only the newest N runs; default: all in the file, {DEFAULT_RUNS} of the warehouse"
+    about = f"only the newest runs; default: all in the file, {DEFAULT_RUNS} of the warehouse"
     add_value(parser, "--runs", "N", about, whole_number(1, MAX_RUNS))
     add_warehouse(parser)
 

@@ -1,16 +1,15 @@
 """Judge the metrics of one run by the conditions of CONFIG and by the runs before it. Exit code 1: the run did not
 pass.
 
-The metrics are the output of `ml-metrics collect --json`, or {name: value}. The history is the output of
-`ml-metrics history --jsonl` or `--json`, or JSON lines of {"uuid", "timestamp", "metric_name", "metric_value",
-"job_status", "verdict"}. The run is taken to end after its history, unless --at gives another time.
+The metrics are the output of `ml-metrics collect --json`, or {name: value}. The history is the output of `ml-metrics
+history --jsonl` or `--json`, or JSON lines of {"uuid", "timestamp", "metric_name", "metric_value", "job_status",
+"verdict"}.
 
-With --all, the imported runs of the warehouse that have no verdict are judged by the test files of the settings, oldest
-first, each by the runs before it. No message is sent. Exit code 2: the conditions of a test are unknown.
+With --all, the imported runs that have no verdict are judged by the test files of the settings, oldest first. No
+message is sent. Exit code 2: the conditions of a test are unknown.
 
 examples:
   ml-metrics judge vision.json --metrics metrics.json --history h.jsonl
-  ml-metrics judge vision.json --metrics metrics.json --status failure --json
   ml-metrics judge --all
 """
 
@@ -38,14 +37,14 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "config", "CONFIG", "a test file or a metric config", nargs="?")
     add_flag(parser, "--all", "judge the imported runs of the warehouse")
     add_value(parser, "--metrics", "FILE", "the metrics of the run")
-    add_value(parser, "--history", "FILE", "the runs before it; without, it is the first run")
+    add_value(parser, "--history", "FILE", "the runs before it; default: none")
     parser.add_argument(
         "--status", choices=[str(each) for each in JobStatus], default="success", help="how the workload ended"
     )
-    about = "the test's name, if CONFIG does not state it; with --all, the only test"
+    about = "if CONFIG does not state it; with --all, the only test"
     add_value(parser, "--test", "NAME", about, str, default="")
-    add_value(parser, "--run", "UUID", "the run's key: its own rows of the history are left out", str, default="")
-    add_value(parser, "--at", "TIME", "when the run ended: later history is left out", moment)
+    add_value(parser, "--run", "UUID", "its key: its own rows of the history are left out", str, default="")
+    add_value(parser, "--at", "TIME", "when it ended: later history is left out; default: after all", moment)
     add_warehouse(parser)
 
 

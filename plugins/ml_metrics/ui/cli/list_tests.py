@@ -1,11 +1,8 @@
-"""List every recorded test with the result of its newest run. Times are UTC.
-
-The result is the verdict of the run, or the status of its job where that is not `success`; below a bad one is why. A
-`!` marks a test with an open alert. Trials are counted apart.
+"""List every recorded test with the result of its newest run: the verdict, or the status of its job where that is not
+`success`; below a bad one is why. A `!` marks an open alert. Trials are counted apart. Times are UTC.
 
 examples:
   ml-metrics tests
-  ml-metrics tests --json
 """
 
 from __future__ import annotations

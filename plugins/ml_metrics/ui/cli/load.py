@@ -1,9 +1,8 @@
-"""Load run folders into the warehouse, as the task `load_history` does: one row for each run, one for each metric.
+"""Load run folders into the warehouse as they are; `ml-metrics backfill` measures and judges again first. A run that
+the warehouse has already is replaced. It belongs to the deployment that its folder names.
 
-The documents in the folder are loaded as they are; a run that the warehouse has already is replaced, never doubled.
-A run is loaded as one of the deployment that ran it, which its folder names. `ml-metrics backfill` measures and judges
-again first. A folder whose documents this deployment did not sign is refused: a workload may have written them. Exit
-code 2: a folder could not be read; the others are loaded.
+A folder whose documents this deployment did not sign is refused: a workload may have written them. Exit code 2: a
+folder could not be read; the others are loaded.
 
 examples:
   ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*
@@ -37,8 +36,8 @@ def add_unsigned(parser: Parser) -> None:
     add_flag(
         parser,
         "--unsigned",
-        "believe documents that this deployment did not sign, such as those of older versions; only for folders "
-        "in which no workload of others could write",
+        "believe documents that this deployment did not sign; only for folders in which no workload of others could "
+        "write",
     )
 
 

@@ -52,12 +52,12 @@ VALUE = "value"
 
 def add_trials(parser: argparse._ActionsContainer, most: int) -> None:
     add_value(parser, "--run", "COMMAND", "what measures $CANDIDATE once")
-    about = "file that records each run, to continue from; default: one in this folder, named after the question"
+    about = "the file of all runs, to continue from; default: one in this folder, named after the question"
     add_value(parser, "--journal", "FILE", about)
     add_value(parser, "--timeout", "SECONDS", "a run that takes longer is broken", seconds)
     add_value(parser, "--max-runs", "N", "default: %(default)s", whole_number(1, 10_000), default=most)
-    add_flag(parser, "--dry-run", "only state how many runs it takes, and start none")
-    about = "trials that are compared run on the node of the first of them"
+    add_flag(parser, "--dry-run", "only state how many runs it takes")
+    about = "trials that are compared run on one node"
     add_flag(parser, "--same-node", about)
 
 

@@ -1,16 +1,12 @@
 """Show the messages about tests: whether they were sent, on which channels, and when each is tried again. Times are
 UTC.
 
-A message is `pending` until every channel has accepted it; then it is `sent`. One that waits for the digest is `held`,
-and `summarised` when a digest has reported it. A message that a channel has not accepted for five days is `dead`: it
-is saved in the outbox folder, and not tried again.
+`ml-metrics alerts` explains their states. A `dead` message is saved in the outbox folder, and not tried again.
 
-The DAG `ml_messages` sends what is pending every five minutes. `--send` does the same now, also while the DAG runs:
-nothing is sent twice. Then the exit code is 1 if a message is still pending.
+--send does what the DAG `ml_messages` does every five minutes, also beside it: nothing is sent twice. Then the exit
+code is 1 if a message is still pending.
 
 examples:
-  ml-metrics messages
-  ml-metrics messages tf-mnist-example-cpu --days 30 --json
   ml-metrics messages --pending
   ml-metrics messages --send
 """
@@ -36,9 +32,9 @@ MAX_MESSAGES = 1000
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "default: every test", nargs="?")
-    add_flag(parser, "--pending", "only messages that are pending or held, of the last 30 days")
+    add_flag(parser, "--pending", "only those pending or held, of the last 30 days")
     add_flag(parser, "--send", "first send what is pending")
-    add_value(parser, "--days", "N", "how far back to look; default: 7", days, default=7.0)
+    add_value(parser, "--days", "N", "how far back; default: 7", days, default=7.0)
     add_warehouse(parser)
 
 

@@ -1,9 +1,8 @@
-"""Write a test file into the folder that Airflow reads: from options, from the answers to a few questions on a
-terminal, from the folder of a finished run, whose metrics with a known direction get conditions, or from the manifest
-of a Kubernetes Job or CronJob, whose METRIC_CONFIG becomes keys of the test file.
+"""Write a test file into the folder that Airflow reads: from options, from questions on a terminal, from a finished
+run, or from the manifest of a Kubernetes Job or CronJob, with its METRIC_CONFIG. The metrics of the run whose direction
+is known get conditions.
 
-A folder of this package also gives image, command and owner. The new file is checked before it is there; no file is
-replaced.
+A folder of this package also gives image, command and owner. The new file is checked first; no file is replaced.
 
 examples:
   ml-metrics new
@@ -53,12 +52,12 @@ MOST_CONDITIONS = 8
 
 
 def add_arguments(parser: Parser) -> None:
-    add_value(parser, "name", "NAME", "the name of the test, such as resnet-v5", nargs="?")
+    add_value(parser, "name", "NAME", "such as resnet-v5", nargs="?")
     add_value(parser, "--from", "RUN_DIR", "the folder of a finished run, or a manifest", dest="run_dir")
     add_value(parser, "--image", "IMAGE", "its container image")
-    add_value(parser, "--command", "COMMAND", "its program and arguments, as in a shell")
+    add_value(parser, "--command", "COMMAND", "its program and arguments")
     add_value(parser, "--owner", "NAME", "who is alerted; default: your login name")
-    add_value(parser, "--schedule", "CRON", "when it runs, in cron's form; default: by hand")
+    add_value(parser, "--schedule", "CRON", "in cron's form; default: by hand")
     add_json(parser)
 
 

@@ -1,8 +1,8 @@
-"""Show a night in ten lines: what needs a person, what moved together, what recovered, what stays silent and why. The
-mail of the morning and the page /night of the dashboard are the same.
+"""Show a night in ten lines, as the mail of the morning does: what needs a person, what moved together, what
+recovered, what stays silent and why.
 
-Below, for a deployment with an alert budget (docs/alerts.md): what was sent and held back, what half and twice the
-budget would have sent, and the metrics whose alarms of four weeks came and went, each with a proposal.
+With an alert budget (docs/alerts.md), also show what was sent and held back, and what half and twice the budget would
+have sent. Metrics whose alarms of four weeks came and went are listed with a proposal.
 
 examples:
   ml-metrics night
@@ -24,7 +24,7 @@ from ml_metrics.ui.cli.output import columns, give, wrapped
 
 
 def add_arguments(parser: Parser) -> None:
-    about = "the day on which the night ended, at noon UTC; default: the 24 hours until now"
+    about = "the day on which it ended, at noon UTC; default: the last 24 hours"
     add_value(parser, "date", "DATE", about, nargs="?")
     add_warehouse(parser)
 

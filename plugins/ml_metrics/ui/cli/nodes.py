@@ -1,14 +1,10 @@
 """Show which nodes are slow: by how much runs take longer there than on other nodes, with an interval that holds for
-all nodes together with a probability of 99.5 %. A node is slow if its interval excludes 0 and its effect is at least
-1 %.
-
-A test is compared by its step time, or by its wall time if it records no steps; with --metric, by that metric. Tests
-need to run on several nodes in turn. docs/goodput.md explains the method.
+all nodes together with a probability of 99.5 %. A node is slow if its interval excludes 0 and its effect is at least 1
+%. Tests need to run on several nodes in turn (docs/goodput.md).
 
 examples:
   ml-metrics nodes
   ml-metrics nodes --days 30 --metric step_time_p90
-  ml-metrics nodes --json
 """
 
 from __future__ import annotations
@@ -24,8 +20,8 @@ from ml_metrics.ui.cli.output import give, table, warn
 
 
 def add_arguments(parser: Parser) -> None:
-    add_value(parser, "--days", "N", "how far back; default: %(default)s", whole_number(1, 3650), default=60)
-    add_value(parser, "--metric", "NAME", "the metric by which nodes are compared")
+    add_value(parser, "--days", "N", "default: %(default)s", whole_number(1, 3650), default=60)
+    add_value(parser, "--metric", "NAME", "default: the step time, or the wall time without steps")
     add_warehouse(parser)
 
 

@@ -1,5 +1,4 @@
-"""Open the dashboard in a browser, at the page of a test if one is named, and print its address. Exit code 1: nothing
-answers there.
+"""Open the dashboard in a browser, and print its address. Exit code 1: nothing answers there.
 
 examples:
   ml-metrics open
@@ -26,7 +25,7 @@ SECONDS = 10
 
 
 def add_arguments(parser: Parser) -> None:
-    add_value(parser, "test", "TEST", "a test; default: the inbox", nargs="?")
+    add_value(parser, "test", "TEST", "default: the inbox", nargs="?")
     add_json(parser)
 
 

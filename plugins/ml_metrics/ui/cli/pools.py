@@ -1,11 +1,10 @@
-"""Show the Airflow pools in which tests wait for their accelerators. Exit code 1: Airflow lacks one of them. Airflow
-never schedules a task whose pool does not exist.
+"""Show the Airflow pools in which tests wait for their accelerators. Exit code 1: Airflow lacks one of them, and so
+never schedules its tasks.
 
-A test waits in the pool that its file names, or in the pool of its accelerator, if the setting [ml_metrics] pools lists
-the accelerator's name or kind: `pools = tpu, h100x8`. A run takes one slot.
+A test waits in the pool that its file names, or in that of its accelerator, if the setting [ml_metrics] pools lists the
+accelerator's name or kind: `pools = tpu, h100x8`. A run takes one slot.
 
 examples:
-  ml-metrics pools
   ml-metrics pools --create 4
 """
 

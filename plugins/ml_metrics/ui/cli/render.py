@@ -1,11 +1,8 @@
-"""Print a test as a Kubernetes object in YAML. Parameters have the values of the test file. A test of several hosts has
-a headless service, too. One with `job_set` is a JobSet.
+"""Print a test as a Kubernetes object in YAML, to try a workload. Several hosts add a headless service; `job_set`
+makes a JobSet.
 
-Airflow runs a test file by itself. Nothing collects, judges or records what you apply with kubectl, also if it is a
-CronJob: use it to try a workload.
-
-The workload writes below the storage root if that is a bucket, and otherwise into the bucket that the config map
-`gcs-buckets` names as OUTPUT_BUCKET.
+Nothing collects or judges what you apply with kubectl: Airflow runs a test file by itself. The workload writes below
+the storage root if that is a bucket, else into the bucket OUTPUT_BUCKET of the config map `gcs-buckets`.
 
 examples:
   ml-metrics render include/metric_configs/mnist-cpu.yaml

@@ -1,11 +1,8 @@
-"""Try conditions on past runs: every run is judged by the runs before it, with the conditions of the test or of CONFIG
-and the verdicts of this replay. Stored verdicts are ignored. Exit code 1: a run did not pass.
+"""Try conditions on past runs: every run is judged by the runs before it, with the conditions of the test or of
+CONFIG. Stored verdicts are ignored. Exit code 1: a run did not pass.
 
-The runs are those of the warehouse, or of a file in one of the forms that `ml-metrics judge` reads.
-
-With --rule, other rules are compared with those conditions: how often each fails, and after how many runs it finds the
-lasting changes of the level. The exit code is then 0. A rule is written in words, or as a name with the keys of a
-condition:
+With --rule, other rules are compared with those conditions: how often each fails, and after how many runs it finds
+lasting changes. The exit code is then 0. A rule is written in words, or as a name with the keys of a condition:
 
   less                    the default: no lasting rise of the level
   less 4 sd wait 10       4 standard deviations from the mean, from 10 runs on
@@ -15,12 +12,11 @@ condition:
   greater than 0.96       a fixed value
   NAME={comparison: less, success_threshold: {stddevs_from_mean: 3}}
 
-Without `less`, `greater` or `within`, each metric keeps the direction of its own condition.
+Without `less`, `greater` or `within`, each metric keeps its own direction.
 
 examples:
   ml-metrics replay tf-mnist-example-cpu
   ml-metrics replay stricter.yaml --test tf-mnist-example-cpu --runs 100
-  ml-metrics replay vision.json --history history.jsonl
   ml-metrics replay my-test --rule "less" --rule "less 4 sd wait 10"
 """
 
@@ -256,8 +252,8 @@ def _metrics(comparison: ComparedRules, letters: Mapping[str, str]) -> Iterator[
 
 def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
-    add_value(parser, "--rule", "RULE", "a rule to compare; repeat it for more", rule, action="append", default=[])
-    about = "compare the rules on this metric alone; repeat it for more; default: all metrics"
+    add_value(parser, "--rule", "RULE", "a rule to compare; repeatable", rule, action="append", default=[])
+    about = "compare the rules on this metric; repeatable"
     add_value(parser, "--metric", "NAME", about, action="append", default=[])
 
 

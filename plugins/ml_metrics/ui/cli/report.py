@@ -1,6 +1,5 @@
-"""Write the dashboard into a folder: index.html with every test against time, the open incidents, and a page of curves
-for each test. A browser opens the files from a disk, a bucket or an attachment, without a server and without network
-access.
+"""Write the dashboard as files that a browser opens from a disk, a bucket or an attachment, without a server or network
+access: index.html, the open incidents, and a page of curves for each test.
 
 examples:
   ml-metrics report report/
@@ -66,9 +65,9 @@ def _write(folder: str, name: str, content: bytes) -> tuple[str, int]:
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "folder", "FOLDER", "a path or gs://...; files of the same names are replaced")
     add_value(parser, "tests", "TEST", "default: every test", nargs="*")
-    add_value(parser, "--since", "DAY", "the first day, as 2026-01-31; default: 30 days ago", str, default="")
-    add_value(parser, "--until", "DAY", "the last day; default: today", str, default="")
-    add_value(parser, "--tz", "ZONE", "time zone of the days, as Europe/Berlin", str, default="UTC")
+    add_value(parser, "--since", "DAY", "as 2026-01-31; default: 30 days ago", str, default="")
+    add_value(parser, "--until", "DAY", "default: today", str, default="")
+    add_value(parser, "--tz", "ZONE", "as Europe/Berlin", str, default="UTC")
     add_warehouse(parser)
 
 

@@ -1,8 +1,8 @@
 """Run a test once, and print its verdict, what each judged metric is compared with, why it failed, and where to look.
+Exit code 1: the run did not pass.
 
-A run with another parameter is a trial, without an alert; with --as-real, it counts and alerts as a run of the night.
-A parameter is JSON, or else text. Where a scheduler of Airflow runs and the DAG is not paused, it does the run, and
-else this process (`airflow dags test`). Exit code 1: the run did not pass.
+A run with another parameter is a trial, without an alert, unless --as-real is given. Where a scheduler of Airflow runs
+and the DAG is not paused, it does the run, and else this process (`airflow dags test`).
 
 examples:
   ml-metrics run tf-mnist-example-cpu
@@ -59,9 +59,9 @@ METRIC = Columns("metric value lower upper unit verdict=outcome rule")
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test, or its file")
-    about = "a value for one of its `params`, or another image or command; more than once for several"
+    about = "another value (JSON, or else text) of one of its `params`, image or command; repeatable"
     add_value(parser, "--param", "NAME=VALUE", about, pair, action="append", default=[])
-    add_flag(parser, "--as-real", "count and alert as a run of the night does")
+    add_flag(parser, "--as-real", "count and alert as a run of the night")
     add_flag(parser, "--watch", "print every line of the workload")
     add_warehouse(parser)
 

@@ -1,12 +1,10 @@
-"""Create the tables that are missing, and add the columns that older tables lack; no row is lost. Runs do the same when
-they first write, so use this command where the runs have no right to create tables. Tables that a newer version of ML
-Metrics has changed stay as they are, and this version leaves their newer columns empty.
+"""Create the tables that are missing, and add the columns that older tables lack; no row is lost. Runs do the same,
+unless they have no right to create tables. Newer tables stay as they are, with their newer columns empty.
 
 examples:
   ml-metrics schema --warehouse bigquery://my-project/metrics_handler_dataset
   ml-metrics schema upgrade --dry-run
   ml-metrics schema --claim --deployment prod
-  ml-metrics schema --show
 """
 
 from __future__ import annotations
@@ -28,13 +26,11 @@ def add_arguments(parser: Parser) -> None:
     add_flag(
         parser,
         "--claim",
-        "give the runs that an older version recorded without a deployment to the deployment that ran them,"
-        " where their keys prove it: this one, or --deployment",
+        "give runs recorded without a deployment to the one that ran them, where their keys prove it: this one, or "
+        "--deployment",
     )
-    parser.add_argument(
-        "action", nargs="?", choices=["upgrade"], default="upgrade", help="bring the tables up to date: the default"
-    )
-    add_flag(parser, "--dry-run", "only print what would be changed")
+    parser.add_argument("action", nargs="?", choices=["upgrade"], default="upgrade", help="the default")
+    add_flag(parser, "--dry-run", "only print changes")
     add_flag(parser, "--show", "only print the definitions; open no warehouse")
     add_json(parser)
 

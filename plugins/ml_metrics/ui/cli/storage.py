@@ -1,17 +1,12 @@
-"""Show what the run folders of each test take, and what a prune would free; with --prune, remove the folders that are
-kept no longer.
+"""Show what the run folders of each test take, and what a prune would free. Exit code 1: a folder could not be removed
+completely.
 
-The settings [ml_metrics] keep_runs_days and keep_failed_runs_days state how long folders are kept; without them, for
-ever. The newest good run of each test, runs of open incidents, runs in progress and runs whose message waits are kept
-whatever their age. Journals of comparisons and searches are kept as long as a run that ended like them. Exit code 1: a
-folder could not be removed completely.
-
-Rows in the warehouse stay, unless --rows is given: it is about rows instead of folders, of all tests, and about the
-setting keep_rows_days.
+Kept whatever their age are the newest good run of each test, runs of open incidents, runs in progress and runs whose
+message waits. Journals of comparisons and searches are kept as long as a run that ended like them. Rows in the
+warehouse stay, unless --rows is given.
 
 examples:
   ml-metrics storage
-  ml-metrics storage --keep-days 30 --keep-failed-days 180
   ml-metrics storage --prune --dry-run
   ml-metrics storage --prune --dry-run --rows --keep-rows-days 730
 """
@@ -65,11 +60,14 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "only these tests", nargs="*")
     add_flag(parser, "--prune", "remove the folders that are kept no longer")
     add_flag(parser, "--dry-run", "with --prune: list them, and remove nothing")
-    for option, what in (("--keep-days", "a run that passed"), ("--keep-failed-days", "any other run")):
-        about = f"for how long the folder of {what} is kept; default: the setting"
+    for option, what, setting in (
+        ("--keep-days", "a run that passed", "keep_runs_days"),
+        ("--keep-failed-days", "any other run", "keep_failed_runs_days"),
+    ):
+        about = f"how long the folder of {what} is kept; default: {setting}, else for ever"
         add_value(parser, option, "DAYS", about, whole_number(1, pipeline.MAX_DAYS))
-    add_flag(parser, "--rows", "rows in the warehouse instead of folders")
-    about = "for how long rows are kept; default: the setting"
+    add_flag(parser, "--rows", "rows of all tests instead of folders")
+    about = "default: keep_rows_days"
     add_value(parser, "--keep-rows-days", "DAYS", about, whole_number(1, pipeline.MAX_DAYS))
     add_warehouse(parser)
 

@@ -1,11 +1,10 @@
-"""Find the worker, the stage or the kind of work that slows a training job down.
+"""Find the worker, the stage or the kind of work that slows a training job down. Exit code 1: PATH has no steps that
+can be compared.
 
 PATH is a trace of operations, a Parquet file in the format of ByteDance's StragglerAnalysis; or a goodput log that
-several hosts wrote, or a folder with one. A trace is replayed with and without its stragglers: see docs/goodput.md.
-Exit code 1: PATH has no steps that can be compared.
+several hosts wrote, or a folder with one (docs/goodput.md).
 
 examples:
-  ml-metrics stragglers trace.parquet
   ml-metrics stragglers trace.parquet --meta meta.yaml --json
   ml-metrics stragglers runs/my-test/5f0c
 """
@@ -32,7 +31,7 @@ SHOWN = 5
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "path", "PATH", "a trace, a goodput log, or a folder with one")
-    add_value(parser, "--meta", "FILE", "the sizes of the job that a trace is of, as YAML")
+    add_value(parser, "--meta", "FILE", "the sizes of the job of a trace, as YAML")
     add_json(parser)
 
 

@@ -1,25 +1,13 @@
-"""Check test files and metric configs, and report every problem at once: file, line, key, reason, and what was probably
-meant. Without a path, the folder that Airflow reads is checked. Exit code 1: a file is invalid.
-
-With --with-run, also print what each condition and pattern matches in the folder of a finished run, which condition
-judges each metric, and the unit and better direction of each. What every run must produce and this one lacks is a
-mistake.
-
-With --with-history, conditions are also tried on the past runs of each test: a margin smaller than the noise, bounds
-that no value reaches, a baseline that never fills, and a metric that no run produces are mistakes too.
-
-Tests are also checked by the policy of the administrator: that of the settings, or the FILE of --policy.
+"""Check test files and metric configs, by default those that Airflow reads, and report every problem at once: file,
+line, key, reason, and what was probably meant. Exit code 1: a file is invalid.
 
 A warning names each Python file with tests that Airflow skips, because the words "airflow" and "dag" are not in it.
 
 examples:
   ml-metrics validate
-  ml-metrics validate include/metric_configs
-  ml-metrics validate include/metric_configs/mnist-cpu.yaml --json
   ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-history
   ml-metrics validate vision.yaml --with-history history.jsonl
-  ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-run ./run
-  ml-metrics validate --policy policy.yaml
+  ml-metrics validate vision.yaml --with-run ./run
 """
 
 from __future__ import annotations
@@ -59,14 +47,14 @@ from ml_metrics.ui.cli.output import give, number, table, warn, wrapped
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "paths", "PATH", "a test file, a metric config or a folder", nargs="*")
-    about = "also show what the conditions and patterns of one file match in the folder of a finished run"
+    about = "also show what each condition and pattern of a file matches in a run folder, and what it lacks"
     add_value(parser, "--with-run", "RUN_DIR", about)
     about = (
-        "also check the conditions against past runs: those of each test in the warehouse, of another TEST, or of "
-        "a FILE as `ml-metrics history` prints it"
+        "also try the conditions on past runs (docs/conditions.md): of each test in the warehouse, of another TEST, "
+        "or of a FILE as `ml-metrics history` prints it"
     )
     add_value(parser, "--with-history", "TEST|FILE", about, nargs="?", const=True)
-    about = "the policy of the administrator that the tests are checked by; default: that of the settings"
+    about = "check by this policy; default: that of the settings"
     add_value(parser, "--policy", "FILE", about)
     add_warehouse(parser)
 
