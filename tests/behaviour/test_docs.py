@@ -115,16 +115,16 @@ def test_example_files_load(where: str, block: str, tmp_path: Path) -> None:
     assert load_file(path).tests
 
 
-def test_the_table_of_settings_matches_the_code() -> None:
-    shown = {name: f"`{option['default']}`" if option["default"] else "" for name, option in options().items()}
-    rows = [f"| `{name}` | {shown[name]} | {option['description'].strip()} |" for name, option in options().items()]
+def test_the_list_of_settings_matches_the_code() -> None:
+    defaults = {name: f" (`{option['default']}`)" if option["default"] else "" for name, option in options().items()}
+    rows = [f"- `{name}`{defaults[name]}: {option['description'].strip()}" for name, option in options().items()]
     page = PROJECT / "docs" / "settings.md"
-    head, _, rest = page.read_text().partition("| --- | --- | --- |\n")
-    _, gap, tail = rest.partition("\n## ")
-    table = head + "| --- | --- | --- |\n" + "\n".join(rows) + "\n" + gap + tail
+    head, begin, rest = page.read_text().partition("<!-- settings -->\n")
+    _, end, tail = rest.partition("<!-- end -->\n")
+    made = head + begin + "\n" + "\n".join(rows) + "\n\n" + end + tail
     if os.environ.get("UPDATE_GOLDEN"):
-        page.write_text(table)
-    assert page.read_text() == table
+        page.write_text(made)
+    assert page.read_text() == made
 
 
 def test_the_page_of_the_command_line_is_up_to_date(tmp_path: Path) -> None:

@@ -68,47 +68,47 @@ class Policy(Strict):
     """The policy. Lists hold patterns, in which `*` stands for any characters; an empty list allows nothing."""
 
     namespaces: Patterns | None = None
-    """The namespaces that a test can name. Default: all but `kube-*` and those of Airflow."""
+    """The namespaces that a test can name. Default: all but `kube-*` and Airflow's."""
     service_accounts: Patterns | None = None
-    """The Kubernetes service accounts. Default: all; beside Airflow, none."""
+    """The Kubernetes service accounts; beside Airflow, by default none."""
     clusters: Patterns | None = None
-    """The clusters, as `project/location/name`, or by their name in the setting `clusters`. Default: all."""
+    """The clusters, as `project/location/name` or by name."""
     images: Patterns | None = None
-    """The images, with their registries: `us-docker.pkg.dev/my-project/*`. Default: all."""
+    """The images, with their registries."""
     secrets: Patterns | None = None
-    """The Kubernetes secrets that a pod can use. Default: all; beside Airflow, none."""
+    """The Kubernetes Secrets that a pod can use; beside Airflow, by default none."""
     priority_classes: Patterns | None = None
     """The priority classes. Default: all but `system-*`."""
     volumes: Patterns | None = None
-    """The types of volumes, by their Kubernetes names: `emptyDir`. Default: all but `flexVolume` and `gitRepo`;
-    `hostPath` needs `host_paths`, too."""
+    """The types of volumes, such as `emptyDir`. Default: all but `flexVolume`, `gitRepo`, and `hostPath` without
+    `host_paths`."""
     host_paths: Patterns = ()
-    """The folders of the node that can be mounted: `/mnt/data`, or `/mnt/data/*` for those in it. Default: none."""
+    """The folders of the node that can be mounted. Default: none."""
     host_network: bool = False
-    """Whether pods can use the network and the ports of their node."""
+    """Whether pods can use the network and the ports of their node (Host Ports, Host Probes)."""
     host_processes: bool = False
-    """Whether pods can use the processes of their node: `hostPID`, `hostIPC` and `hostProcess`."""
+    """Whether pods can use `hostPID`, `hostIPC` and `hostProcess`."""
     privileged: bool = False
-    """Whether containers can be privileged, or leave the profiles and kernel settings that confine them."""
+    """Whether containers can be privileged, or change AppArmor, SELinux, Seccomp, Sysctls or `/proc`."""
     capabilities: Patterns = ()
-    """Capabilities of Linux that containers can add, besides the harmless ones."""
+    """Linux capabilities that containers can add, besides harmless ones."""
     senders: Patterns | None = None
-    """The senders of mails that a test can name: `*@example.com`. Default: all."""
+    """The senders of mails that a test can name."""
     recipients: Patterns | None = None
-    """The recipients of messages that a test, or a manual run, can name. Default: all."""
+    """The recipients that a test or a manual run can name."""
     by_hand: tuple[Literal["image", "command", "trial", "notify", "params"], ...] | None = None
-    """What users can set when they trigger a run. Default: whatever the test allows."""
+    """What users can set when they trigger a run."""
     faults: Patterns | None = None
-    """The faults that a test can ask for: `kill`, `freeze`. Default: all; an empty list allows none."""
+    """The faults that a test can ask for: `kill`, `freeze`."""
     reruns: bool = True
     """Whether `rerun` of a test runs it again."""
     alert_budget: Annotated[str, checked(nights_of)] | dict[str, Annotated[str, checked(nights_of)]] = Field(
         default_factory=dict
     )
-    """How often a night in which nothing is wrong may bring an alarm about a level: `1 in 7 nights`; or such texts by
-    owner, with `default` for the others. Default: no limit."""
+    """How often a good night may bring an alarm about a level: `1 in 7 nights`, or such texts by owner, with `default`
+    for others."""
     airflow_templates: bool = False
-    """Whether templates know all that Airflow's do, which is every connection and variable with its secrets."""
+    """Whether templates know every connection and variable of Airflow, with secrets."""
 
     @property
     def alert_budgets(self) -> dict[str, float]:
