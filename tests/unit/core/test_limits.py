@@ -77,7 +77,7 @@ def test_the_pages_state_the_limits_that_exist() -> None:
             for number, what in re.findall(r"([\d,]+) (tags|metrics|points)\b", sentence):
                 assert int(number.replace(",", "")) == getattr(Limits(), what), f"{page.name}: {number} {what}"
                 found += 1
-        for name, default, rest in re.findall(r"^\| `max_(\w+)` \| `(\d+)` \|(.*)$", text, re.MULTILINE):
+        for name, default, rest in re.findall(r"^- `max_(\w+)` \(`(\d+)`\):(.*)$", text, re.MULTILINE):
             if name not in names:
                 continue
             sizes = [int(size) * units[unit] for size, unit in re.findall(r"(\d+) ([KMG]iB)", rest)]
