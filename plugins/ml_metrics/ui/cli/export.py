@@ -14,6 +14,7 @@ examples:
   ml-metrics export tf-mnist-example-cpu --format csv > history.csv
   ml-metrics export tf-mnist-example-cpu --format junit > verdicts.xml
   ml-metrics export tf-mnist-example-cpu --format hud --limit 50 > hud.json
+  ml-metrics export serving-cpu --curves --format parquet > curves.parquet
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from io import BytesIO
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric, Sweep, SweepPoint
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, whole_number
@@ -82,16 +84,38 @@ OF_VALUE = Columns("metric unit better verdict=outcome severity rule value lower
 
 def parquet(runs: Sequence[ExportedRun]) -> bytes:
     """A run without any value has one row, in which the columns of values are null."""
+    return _as_parquet((*OF_RUN.names, *OF_VALUE.names), list(_rows(runs)))
+
+
+def _as_parquet(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> bytes:
     import pyarrow as pa
     from pyarrow import parquet as pq
 
-    moment = pa.timestamp("us", tz="UTC")
-    others = {"started_at": moment, "timestamp": moment, "step": pa.int64()}
-    others |= dict.fromkeys(("value", "lower", "upper", "reference", "spread"), pa.float64())
-    schema = pa.schema([(name, others.get(name, pa.string())) for name in (*OF_RUN.names, *OF_VALUE.names)])
+    moment, number = pa.timestamp("us", tz="UTC"), pa.float64()
+    types = dict.fromkeys(("value", "lower", "upper", "reference", "spread", "x", "y"), number)
+    types |= {"started_at": moment, "timestamp": moment, "step": pa.int64(), "samples": pa.int64()}
     file = BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(_rows(runs)), schema), file)
+    pq.write_table(
+        pa.Table.from_pylist(rows, pa.schema([(name, types.get(name, pa.string())) for name in names])), file
+    )
     return file.getvalue()
+
+
+OF_CURVE = ("name", "x_name", "x_unit", "unit", "better")
+
+
+def curves(runs: Sequence[ExportedRun], form: str) -> str | bytes:
+    """A row for each point of each curve, as the table `curve_points` has it."""
+    rows = [
+        {"uuid": run.job.uuid, "timestamp": run.job.timestamp, "test": run.job.test_name}
+        | {name if name != "name" else "curve": getattr(curve, name) for name in OF_CURVE}
+        | point._asdict()
+        for run in runs
+        for curve in run.curves
+        for point in curve.points
+    ]
+    names = ("uuid", "timestamp", "test", "curve", *OF_CURVE[1:], *SweepPoint._fields)
+    return _as_parquet(names, rows) if form == "parquet" else _table([names, *(list(row.values()) for row in rows)])
 
 
 def _rows(runs: Sequence[ExportedRun]) -> Iterator[dict[str, Any]]:
@@ -104,6 +128,7 @@ class ExportedRun(NamedTuple):
 
     job: JobRow
     values: tuple[StoredMetric, ...]
+    curves: Sequence[Sweep] = ()
 
     @property
     def failed(self) -> bool:
@@ -205,6 +230,7 @@ OF_NEWEST = ("openmetrics", "junit", "mllog")
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test")
     parser.add_argument("--format", choices=(*TEXTS, *BINARY), required=True, help="see above")
+    add_flag(parser, "--curves", "the points of curves instead of values: csv or parquet")
     about = f"the newest runs; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1"
     add_value(parser, "--limit", "N", about, whole_number(1, 10_000))
     add_warehouse(parser, json=False)
@@ -213,15 +239,20 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Arguments) -> int:
     binary = BINARY.get(arguments.format)
+    if arguments.curves and arguments.format not in {"csv", "parquet"}:
+        raise UsageError(f"--curves: curves are written as csv or parquet, not as {arguments.format}")
     if binary is not None and (arguments.json or sys.stdout.isatty()):
         raise UsageError(f"{arguments.format} is no text: without --json, write it to a file: `> FILE`")
     limit = 1 if arguments.format in OF_NEWEST else arguments.limit or DEFAULT_LIMIT
     with open_chosen(arguments) as warehouse:
         runs = _runs(warehouse, arguments.test, limit)
-    if binary is not None:
-        sys.stdout.buffer.write(binary(runs))
+        if arguments.curves:
+            runs = [run._replace(curves=warehouse.curves.sweeps_of(run.job.place)) for run in runs]
+    write = partial(curves, form=arguments.format) if arguments.curves else binary or TEXTS[arguments.format]
+    content = write(runs)
+    if isinstance(content, bytes):
+        sys.stdout.buffer.write(content)
         return 0
-    content = TEXTS[arguments.format](runs)
     if arguments.json:
         content = json.dumps({"test": arguments.test, "format": arguments.format, "content": content}, indent=2) + "\n"
     sys.stdout.write(content)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+import subprocess
+import sys
 from datetime import datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from ml_metrics.config.loading import load_test
 from ml_metrics.core.model import JobStatus, Outcome, Run, Workload
@@ -72,6 +77,24 @@ def test_one_curve_beside_those_before(address: str, ml: Shell) -> None:
     assert document["verdict"] == "fail"
     assert [point[0] for point in document["curve"]["points"]] == list(CLIENTS)
     assert len(document["earlier"]) == 3
+
+
+def test_the_points_of_curves_are_exported(address: str, ml: Shell, tmp_path: Path) -> None:
+    export = ("export", "serving-cpu", "--curves", "--warehouse", address)
+    rows = list(csv.DictReader(StringIO(ml(*export, "--format", "csv"))))
+    assert len(rows) == 15 * 3 * len(CLIENTS)
+    document = ml.json("curve", "serving-cpu", "throughput", "--warehouse", address)
+    newest = [row for row in rows if row["curve"] == "throughput"][-len(CLIENTS) :]
+    assert [[float(row["x"]), float(row["y"])] for row in newest] == [p[:2] for p in document["curve"]["points"]]
+    assert (newest[0]["x_name"], newest[0]["unit"], newest[0]["samples"]) == ("concurrency", "1/s", "900")
+    file = tmp_path / "curves.parquet"
+    with file.open("wb") as written:
+        command = [sys.executable, "-m", "ml_metrics.ui.cli", *export, "--format", "parquet", "--limit", "2"]
+        subprocess.run(command, stdout=written, check=True)
+    table = parquet.read_table(file)
+    assert table.num_rows == 2 * 3 * len(CLIENTS)
+    assert table.column("y").to_pylist()[-len(CLIENTS) :] == [float(row["y"]) for row in rows][-len(CLIENTS) :]
+    assert "csv or parquet, not as hud" in ml(*export, "--format", "hud", code=2)
 
 
 def test_an_unknown_curve_names_the_one_that_was_meant(address: str, ml: Shell) -> None:
