@@ -10,7 +10,7 @@ from typing import Any
 from ml_metrics import TestDefinition
 from ml_metrics.airflow import warehouse
 from ml_metrics.airflow.callbacks import notify_run, post_run_message
-from ml_metrics.core.model import JobStatus, Metric, Run, Workload
+from ml_metrics.core.model import JobStatus, Metric, Run, Sweep, Workload
 from ml_metrics.core.settings import Settings
 from ml_metrics.measure import Collected
 from ml_metrics.pipeline import RunState, steps
@@ -61,6 +61,7 @@ class SimulatedRun:
     start: dict[str, Any] = field(default_factory=dict)
     """What `run.json` holds beside the identity: parameters, and whether the run is a trial."""
     node: str | None = None
+    sweeps: tuple[Sweep, ...] = ()
 
 
 def good(description: str = "good", **metrics: float) -> SimulatedRun:
@@ -104,7 +105,7 @@ def simulate(number: int, simulated: SimulatedRun) -> RunFolder:
     # values vary a little from run to run, as real ones do
     varied = {name: value * (1 + 0.002 * (number % 5 - 2)) for name, value in simulated.metrics.items()}
     metrics = tuple(Metric(name, value, name, "final", wall_time=ended.timestamp()) for name, value in varied.items())
-    folder.write("metrics", Collected(metrics).document())
+    folder.write("metrics", Collected(metrics, sweeps=simulated.sweeps).document())
     with warehouse() as open_warehouse:
         steps.judge(simulated.test, run, RunState(folder), open_warehouse)
         if simulated.states.get("load_history") != "failed":

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
-from ml_metrics.core.model import BROKEN, Bounds, JobStatus, Outcome, Run, StoredMetric, Verdict
+from ml_metrics.core.model import BROKEN, SWEEP, Bounds, JobStatus, Outcome, Run, StoredMetric, Sweep, Verdict
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import finite
@@ -215,22 +215,44 @@ def as_stored(verdict: Verdict, run: Run, at: datetime) -> StoredMetric:
     )
 
 
-def picture_of(number: int, now: StoredMetric, history: MetricHistory) -> Picture | None:
-    """Draw the chart, or return None if that fails: the mail is then sent without it."""
+RUNS_BESIDE = 20
+
+
+def curves_before(warehouse: Warehouse, history: MetricHistory, metric: str, first_failed: str) -> list[Sweep]:
+    """Return the curves of the newest good runs before a curve got worse."""
+    keys, failed = [value.run_key for value in history.values], failed_runs(history.values)
+    before = history.values[: keys.index(first_failed)] if first_failed in keys else history.values
+    ends = {one.run_key: one.timestamp for one in before if one.run_key not in failed}
+    runs, test = list(ends)[-RUNS_BESIDE:], history.values[-1].test
+    return list(warehouse.curves.sweeps_of_runs(runs, [metric.removeprefix(SWEEP)], tests=[test], ends=ends).values())
+
+
+def picture_of(
+    number: int, now: StoredMetric, history: MetricHistory, curve: Sweep | None = None, before: Sequence[Sweep] = ()
+) -> Picture | None:
+    """Draw the chart, or return None if that fails: the mail is then sent without it.
+
+    A curve is drawn over the range of those `before`.
+    """
     from ml_metrics.alerts.charts.frame import as_png
     from ml_metrics.alerts.charts.metric import mail_chart
+    from ml_metrics.alerts.charts.run import sweep_chart
     from ml_metrics.core.extras import ExtraMissingError
 
     points = [*history.values[-MAX_POINTS:], now]
+    alt, failed = f"{now.metric} in its last {len(points)} runs, with its bounds", failed_runs(history.values)
+    if curve is not None:
+        alt = f"{curve.name} over {curve.x_name}, over the range of {counted(len(before), 'run')} before"
     try:
-        png = as_png(mail_chart(points, excluded=failed_runs(history.values)))
+        spec = sweep_chart(curve, before, width=360) if curve else mail_chart(points, excluded=failed)
+        png = as_png(spec)
     except ExtraMissingError as error:
         log.warning("the mail is sent without the chart of %s: %s", now.metric, error)
         return None
     except Exception:  # any error of the drawing library
         log.exception("the chart of %s could not be drawn", now.metric)
         return None
-    return Picture(f"metric-{number}", png, f"{now.metric} in its last {len(points)} runs, with its bounds")
+    return Picture(f"metric-{number}", png, alt)
 
 
 def failed_runs(values: Iterable[StoredMetric]) -> frozenset[str]:

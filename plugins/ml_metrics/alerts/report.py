@@ -19,6 +19,7 @@ from ml_metrics.alerts.metric import (
     Streak,
     TestHistory,
     as_stored,
+    curves_before,
     metric_facts,
     metric_words,
     picture_of,
@@ -37,7 +38,7 @@ from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.faults import RECOVERY
 from ml_metrics.core.kinds import cost_in
-from ml_metrics.core.model import Bounds, JobStatus, Outcome, Run, Verdict, Workload
+from ml_metrics.core.model import SWEEP, Bounds, JobStatus, Outcome, Run, Verdict, Workload
 from ml_metrics.core.money import money, units_of
 from ml_metrics.core.units import duration, quantity, readable
 from ml_metrics.judge import run_again
@@ -174,7 +175,9 @@ class Details:
             if self.node is not None:
                 self.level_changes.append(self.node.sentence(verdict))
             if history.values:
-                picture = picture_of(self.detailed, now, history)
+                curve = next((one for one in self.state.sweeps if f"{SWEEP}{one.name}" == verdict.metric), None)
+                before = curves_before(self.warehouse, history, verdict.metric, streak.first_failed) if curve else ()
+                picture = picture_of(self.detailed, now, history, curve, before)
         short, headline = metric_words(name, verdict, reference)
         facts = [*metric_facts(verdict, history)]
         if (costs := _regression_costs(self.state, [verdict.metric])) and NO_BOOK not in costs[0]:
