@@ -12,7 +12,7 @@ PAGES = sorted(DECISIONS.glob("[0-9]*.md"))
 INDEX, LOG = DECISIONS / "README.md", DECISIONS / "log.md"
 MOST_PAGES, MOST_LINES, MOST_WORDS = 60, 45, 20
 FORMAT = re.compile(
-    r"# (?P<number>\d{4}) (?P<title>\S.*)\n\nDate: (?P<date>\d{4}-\d{2}-\d{2})\n\n"
+    r"# (?P<number>\d{4}) (?P<title>\S.*)\n\nDate: \d{4}-\d{2}-\d{2}\n\n"
     r"## Context\n\n\S[^#]*\n\n## Decision\n\n\S[^#]*\n\n## Consequences\n\n\S(?:[^#]|\.md#)*\n"
 )
 LINE = re.compile(r"\| (?P<number>\d{4}) \| \S[^|]+ \| \d{4}-\d{2}-\d{2} \| (?P<decision>[A-Z`][^|]+\.) \|")
@@ -33,9 +33,9 @@ def test_pages_have_the_format_and_are_in_the_index() -> None:
         decision = FORMAT.fullmatch(text)
         assert decision, f"{page.name}: see any other decision for the format"
         assert len(text.splitlines()) <= MOST_LINES, page.name
-        number, title, date = decision.group("number", "title", "date")
+        number, title = decision.group("number", "title")
         assert page.name.startswith(f"{number}-")
-        assert f"| {number} | [{title}]({page.name}) | {date} |" in index
+        assert f"\n- {number} [{title}]({page.name})\n" in index
 
 
 def test_the_index_lists_each_page_once_by_subject_in_order() -> None:
