@@ -174,7 +174,7 @@ def page() -> str:
 
 def shared_options() -> str:
     """Return a table of the arguments that several commands have in common."""
-    rows = [f"| `{form}` | {about} |" for form, about in _shared()]
+    rows = [f"| `{form}` | {about} |" for form, about in _shared() if form not in {"TEST", "--json"}]
     return "\n".join(["| argument | meaning |", "| --- | --- |", *rows]).replace("TEST|CONFIG", "TEST\\|CONFIG") + "\n"
 
 
