@@ -11,8 +11,6 @@ import pytest
 PROJECT = Path(__file__).parents[3]
 DOCS = PROJECT / "docs"
 PAGES = {page.name: page for page in (PROJECT / "README.md", *sorted(DOCS.glob("*.md")))}
-LONG = set(Path(__file__).with_name("long_sentences.txt").read_text(encoding="utf-8").split())
-"""Pages that still have long sentences. A page that no longer has any leaves the list."""
 MEDIAN, LONGEST = 16, 35
 NOT_PROSE = re.compile(r"^ *```.*?^ *```|<!--.*?-->|^\|.*?$|^#.*?$|^    .*?$", re.MULTILINE | re.DOTALL)
 SYNONYMS = {
@@ -43,9 +41,8 @@ def sentences(text: str) -> list[int]:
 @pytest.mark.parametrize("name", PAGES)
 def test_sentences_are_short(name: str) -> None:
     counts = sentences(PAGES[name].read_text(encoding="utf-8"))
-    short = median(counts) <= MEDIAN and max(counts) <= LONGEST
-    told = f"median {median(counts)}, longest {max(counts)} words"
-    assert short == (name not in LONG), f"{told}; a page with short sentences is not in long_sentences.txt"
+    assert median(counts) <= MEDIAN
+    assert max(counts) <= LONGEST
 
 
 def test_each_word_of_the_glossary_is_there_once_and_in_order() -> None:
