@@ -160,6 +160,9 @@ class SweepPoint(NamedTuple):
     mark: str = ""
     """`saturated`: less was achieved than was asked for. `failed`: nothing was measured, whatever number is there."""
 
+    def is_measured(self) -> bool:
+        return self.y is not None and math.isfinite(self.y) and self.mark != FAILED
+
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -178,7 +181,7 @@ class Sweep:
         """The median of the repeats of each x, without points that failed."""
         found: dict[float, list[float]] = {}
         for point in self.points:
-            if point.y is not None and math.isfinite(point.y) and point.mark != FAILED:
+            if point.y is not None and point.is_measured():
                 found.setdefault(point.x, []).append(point.y)
         ordered = {x: sorted(found[x]) for x in sorted(found)}
         return {x: ys[(len(ys) - 1) // 2] / 2 + ys[len(ys) // 2] / 2 for x, ys in ordered.items()}

@@ -51,12 +51,16 @@ class Curves:
         """The curve of a tag, or that of a sweep."""
         return self._found.get((run_key, metric if metric.startswith(SWEEP) else metric.removesuffix(CURVE_SUFFIX)))
 
-    def past(self, metric: str, run_keys: Sequence[str]) -> list[TagCurve]:
-        """The curves of past runs, in the order of their keys, without those that are not stored."""
+    def read(self, run_keys: Sequence[str]) -> None:
+        """Read the curves of past runs."""
         unread = [key for key in run_keys if key not in self._read]
         if unread and self._read_from is not None:
             self._found = {**self._read_from(unread, self._tags), **self._found}
             self._read.update(unread)
+
+    def past(self, metric: str, run_keys: Sequence[str]) -> list[TagCurve]:
+        """The curves of past runs, in the order of their keys, without those that are not stored."""
+        self.read(run_keys)
         curves = (self.of(key, metric) for key in run_keys)
         return [curve for curve in curves if isinstance(curve, TagCurve) and curve.steps]
 

@@ -325,5 +325,5 @@ def origin_of(run_id: str) -> tuple[str, int]:
 
 def run_again(run_id: str | None) -> str:
     """The run that a run confirms; empty if it confirms none."""
-    origin, number = origin_of(run_id or "")
+    origin, number = origin_of(run_id) if run_id else ("", 0)
     return origin if number else ""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ml_metrics.config.conditions import Condition
 from ml_metrics.core.kinds import HIGHER, LOWER
-from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, Verdict, Watched, knee_of
+from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, SweepPoint, Verdict, Watched, knee_of
 from ml_metrics.judge.changes import change_sentence, differences
 from ml_metrics.judge.history import EarlierRuns, nights_of, series_of, worse_side
 from ml_metrics.judge.judgement import run_again
@@ -438,7 +438,7 @@ def _follow(numbers: Numbers, nights: NDArray[np.int64] | None, floor: float, *,
         past = _Past(numbers, rows, nights)
         hits = (past.crossing(runs, floor, first) for runs in WINDOWS)
         hit = min((one for one in hits if one is not None), default=None)
-        if is_sided and len(rows) >= BASE + BETTER_RUNS and np.median(past.values[:, 0] - past.means[0, 0]) < 0:
+        if is_sided and len(rows) >= BASE + BETTER_RUNS and _medians(past.values[:, :1] - past.means[0, 0])[0] < 0:
             found = past.crossing(BETTER_RUNS, floor, 0, -1)
             if found is not None and (hit is None or found[0] < hit[0]):
                 return _Followed(past, len(rows) - 1, None, int(rows[past.begun(found[0] + 1 - BETTER_RUNS, 0)]))
@@ -521,16 +521,21 @@ def _state(
 def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
     """Judge the curve of a run by those of the runs before."""
     rows = series_of(verdict.metric, condition, earlier)
-    earlier.curves.past(verdict.metric, [row.run_key for row in rows])
-    verdict = replace(verdict, baseline_points=len(rows))
-    own = _curves(earlier, earlier.run_key, verdict.metric, condition)
+    earlier.curves.read([row.run_key for row in rows])
+    verdict, traded_for = replace(verdict, baseline_points=len(rows)), condition.traded_for
+    (own,) = _curves([earlier.run_key], earlier, verdict.metric, condition)
     if own is None:
-        what = f" and that of {condition.traded_for!r}" if condition.traded_for else ""
+        what = f" and that of {traded_for!r}" if traded_for else ""
         return replace(verdict, reason=f"the curve of the run{what} is not known here")
     if not points_of(own[0])[0]:
         return replace(verdict, outcome=Outcome.NON_FINITE, value=None, reason="no point of the curve was measured")
-    found = [(row, _curves(earlier, row.run_key, verdict.metric, condition)) for row in rows]
-    past = [(row, each) for row, each in found if each is not None and _are_alike(each, own)]
+    found = _curves([row.run_key for row in rows], earlier, verdict.metric, condition)
+    axes = _axes(own)
+    past = [
+        (row, each)
+        for row, each in zip(rows, found, strict=True)
+        if each is not None and _axes(each) == axes and any(map(SweepPoint.is_measured, each[0].points))
+    ]
     needed = condition.fewest_runs
     verdict = replace(verdict, value=100.0, baseline_points=len(past))
     if len(past) < needed:
@@ -543,7 +548,7 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
     state = curve_state(
         [each[0] for each in curves],
         worse_side(condition),
-        traded_for=[each[1] for each in curves if condition.traded_for],
+        traded_for=[each[1] for each in curves] if traded_for else (),
         floor=floor,
         fewest=needed,
         nights=nights_of(origins),
@@ -555,8 +560,8 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
         verdict,
         value=worst.value,
         bounds=Bounds(
-            100 * (1 - worst.margin) if condition.traded_for or condition.comparison.bounds_below else -math.inf,
-            100 * (1 + worst.margin) if condition.comparison.bounds_above and not condition.traded_for else math.inf,
+            100 * (1 - worst.margin) if traded_for or condition.comparison.bounds_below else -math.inf,
+            100 * (1 + worst.margin) if condition.comparison.bounds_above and not traded_for else math.inf,
             inclusive=True,
         ),
         reference=100.0,
@@ -574,8 +579,8 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
     axis = f" ({curve.x_name}{f' in {curve.x_unit}' if curve.x_unit else ''})"
     if len(points_of(curve)[0]) > len(state.x):
         axis += f"; compared from {state.x[0]:g} to {state.x[-1]:g}: earlier curves do not reach the rest"
-    if condition.traded_for:
-        name += f" against {condition.traded_for}"
+    if traded_for:
+        name += f" against {traded_for}"
         if abs(state.moved) > 0.05:
             axis += f"; a setting is {100 * state.moved:+.2g} % farther along the frontier than before"
     if state.first is None:
@@ -590,20 +595,25 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
     return replace(verdict, outcome=Outcome.FAIL, reason=reason)
 
 
-def _curves(earlier: EarlierRuns, run_key: str, metric: str, condition: Condition) -> tuple[Sweep, ...] | None:
-    """What is judged of a run: a curve, or two that have points at the same x."""
-    curve = earlier.curves.of(run_key, metric)
-    if not isinstance(curve, Sweep) or not condition.traded_for:
-        return (curve,) if isinstance(curve, Sweep) else None
-    other = earlier.curves.of(run_key, f"{SWEEP}{condition.traded_for}")
-    if not isinstance(other, Sweep):
-        return None
-    curve = replace(curve, better=LOWER if condition.comparison.bounds_above else HIGHER)
-    other = other if other.better else replace(other, better=curve.better)
-    return (curve, other) if trade_of(curve, other)[0][0] else None
+def _curves(
+    run_keys: Sequence[str], earlier: EarlierRuns, metric: str, condition: Condition
+) -> list[tuple[Sweep, ...] | None]:
+    """What is judged of runs: a curve of each, or two that have points at the same x."""
+    curves, traded_for = [earlier.curves.of(key, metric) for key in run_keys], condition.traded_for
+    if not traded_for:
+        return [(one,) if isinstance(one, Sweep) else None for one in curves]
+    found: list[tuple[Sweep, ...] | None] = []
+    better = LOWER if condition.comparison.bounds_above else HIGHER
+    for key, curve in zip(run_keys, curves, strict=True):
+        other = earlier.curves.of(key, f"{SWEEP}{traded_for}")
+        if isinstance(curve, Sweep) and isinstance(other, Sweep):
+            both = replace(curve, better=better), other if other.better else replace(other, better=better)
+            found.append(both if trade_of(*both)[0][0] else None)
+        else:
+            found.append(None)
+    return found
 
 
-def _are_alike(curves: tuple[Sweep, ...], own: tuple[Sweep, ...]) -> bool:
-    """Whether the curves of two runs can be compared, and there are any."""
-    axes, others = ([(one.x_name, one.unit) for one in each] for each in (curves, own))
-    return axes == others and bool(points_of(curves[0])[0])
+def _axes(curves: tuple[Sweep, ...]) -> list[tuple[str, str]]:
+    """Curves with other ones are not compared."""
+    return [(one.x_name, one.unit) for one in curves]
