@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ml_metrics.config.collection import FORMAT_FILES
 from ml_metrics.config.paths import path_to
+from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import HIGHER, LOWER, kind_of
 from ml_metrics.measure.points import STEPS, TIMES, seconds_of_number, step_of
 from ml_metrics.measure.readers import log as logs
+from ml_metrics.measure.readers import registry
 from ml_metrics.measure.readers.documents import documents_in, measured
 from ml_metrics.measure.readers.documents import kind_of as kind_of_document
 from ml_metrics.measure.readings import Readings
@@ -52,6 +55,10 @@ NO_METRICS = frozenset({
 
 def propose(file: storage.File, allowance: Allowance) -> dict[str, Any]:
     """Return `sources` of a config that read numbers of a file, or nothing."""
+    if not matches_file(FORMAT_FILES, file.name):
+        known, _ = registry.recognise(file, allowance)
+        if known is not None:
+            return {"formats": {"stated": {known.name: [SURROGATE.sub("?", file.name)]}}}
     profiles = logs.known_profiles(file, allowance)
     if profiles:
         return {"logs": {"profile": profiles[0], "files": [file.name]}}

@@ -39,7 +39,8 @@ def test_each_file_is_in_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     ("path", "some"),
     [
         ("plugins/ml_metrics/judge/bounds.py", {"tests/unit/judge"}),
-        ("plugins/ml_metrics/core/kinds.py", {"tests/unit/core/test_kinds.py"}),
+        ("plugins/ml_metrics/core/kinds.py", {"tests/unit/core/test_kinds.py", "tests/unit/release/test_surface.py"}),
+        ("docs/formats.md", {"tests/unit/docs", "tests/unit/measure/collect/formats/test_formats_doc.py"}),
         ("tests/unit/judge/test_bounds.py", {"tests/unit/judge/test_bounds.py"}),
         ("tests/unit/judge/cases.py", {"tests/unit/judge"}),
         ("SECURITY.md", {"tests/unit/project/test_security_doc.py"}),

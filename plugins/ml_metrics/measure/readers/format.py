@@ -1,7 +1,8 @@
 """The interface of a format: how a file is recognised, by its content alone, and how it is read.
 
-To add a format, write a module with a `Format`, add it to `ml_metrics.measure.readers.registry.FORMATS`, and write its
-row and its quirks into `docs/formats.md`.
+To add a format, write a module with a `Format`, add it to `ml_metrics.measure.readers.registry.FORMATS`, its name to
+`FormatName` and the names of its files to `FORMAT_FILES` (`ml_metrics.config.collection`), and write its row and its
+quirks into `docs/formats.md`.
 """
 
 from __future__ import annotations

@@ -194,4 +194,10 @@ def read_files(
     readings.read_each(files, format_.read, what, malformed=malformed, expected=True)
     found = readings.found()
     sweeps = sweeps_of(readings.measurements, format_.axis, named_by, of_one=not found.series)
-    return replace(found, sweeps=[replace(one, name=f"{prefix}{one.name}") for one in sweeps])
+    warnings = list(found.warnings)
+    if readings.measurements and not sweeps and not found.series:
+        names = shortened_list(list(dict.fromkeys(one.file for one in readings.measurements)))
+        warnings.append(
+            f"{names}: no curve of {format_.name}: there is no number for {' or '.join(format_.axis.names)}"
+        )
+    return replace(found, sweeps=[replace(one, name=f"{prefix}{one.name}") for one in sweeps], warnings=warnings)

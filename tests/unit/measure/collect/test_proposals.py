@@ -76,6 +76,13 @@ def test_the_proposed_lines_read_a_file(name: str, content: Any, metrics: dict[s
     assert proposed(tmp_path, name, text) == metrics
 
 
+def test_a_file_of_a_known_format_under_another_name_is_stated(tmp_path: Path) -> None:
+    given = proposed(tmp_path, "startup.out1", (SAMPLES / "hyperfine/two_commands.json").read_text())
+    assert given["sleep 0.01/time_median"] > 0
+    (one,) = explained(tmp_path)
+    assert one.proposed == {"formats": {"stated": {"hyperfine": ["startup.out1"]}}}
+
+
 def test_names_that_yaml_reads_otherwise_are_quoted(tmp_path: Path) -> None:
     keys = ["yes", "null", "1e5", "a: b", "#", "'", '"', "\\", "é", "😀", "\u2028", "\x7f", "a\nb", "{", "-", ""]
     given = proposed(tmp_path, "a.json", json.dumps({"x": dict.fromkeys(keys, 1.5)}))

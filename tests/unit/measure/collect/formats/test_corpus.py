@@ -57,7 +57,11 @@ def test_a_sample_is_of_its_format_alone(name: str, path: Path) -> None:
 
 
 def test_each_format_has_a_sample_and_a_name_for_test_files() -> None:
-    assert {name for name, _ in own_samples()} == set(BY_NAME) == set(get_args(FormatName))
+    known = set(BY_NAME)
+    assert {name for name, _ in own_samples()} == known, f"each format of FORMATS has a folder of samples in {SAMPLES}"
+    assert set(get_args(FormatName)) == known, (
+        "FormatName in config/collection.py has the name of each format of FORMATS"
+    )
 
 
 @pytest.mark.skipif(not samples_beside(), reason=f"NOT CHECKED: real files of other authors, which {BESIDE} would hold")
@@ -149,6 +153,16 @@ def test_a_folder_of_very_many_texts_is_not_opened_file_by_file(
     found = collected(tmp_path)
     assert by_name(found)["sleep 0.01/time_median"].points == 9
     assert any("2 files were not looked at" in one for one in found.warnings)
+
+
+def test_results_whose_setting_is_no_number_are_reported() -> None:
+    text = (SAMPLES / "aiperf/concurrency1/profile_export_aiperf.json").read_text()
+    document = json.loads(text)
+    document["input_config"]["loadgen"] = {"concurrency": None}
+    found = read_files(BY_NAME["aiperf"], [InMemory(json.dumps(document).encode(), "a.json")], Allowance())
+    assert not found.sweeps
+    (warning,) = found.warnings
+    assert warning.startswith("a.json: no curve of aiperf: there is no number for concurrency")
 
 
 def test_a_key_that_hides_another_is_an_error(tmp_path: Path) -> None:
