@@ -1,6 +1,7 @@
 """Print the unit tests of what has changed since main, for `make check`; all unit tests if nothing has changed.
 
-A module has the tests of its folder, and the tests that import it; another file has the tests that name it.
+A module has the tests of its folder, those that import it, and that of the public names; a page those of all pages;
+another file those that name it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def tests_of(path: Path) -> set[Path]:
         module = path.relative_to(PROJECT / "plugins").with_suffix("")
         name = ".".join(module.parts).removesuffix(".__init__")
         room = UNIT.joinpath(*module.parts[1:-1])
-        own = {one for one in [room] if room != UNIT and room.is_dir()}
+        own = {one for one in [room] if room != UNIT and room.is_dir()} | {UNIT / "release" / "test_surface.py"}
+    if path.is_relative_to(PROJECT / "docs"):
+        own = {UNIT / "docs"}
     return own | {test for test in UNIT.rglob("test_*.py") if name in test.read_text()}
 
 
