@@ -22,7 +22,7 @@ from ml_metrics.config.params import NOTIFY, TRIAL
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import JOB, JobStatus, Run, StoredMetric, Verdict, Workload, reason_class
 from ml_metrics.core.units import duration
-from ml_metrics.core.values import finite, short_hash
+from ml_metrics.core.values import finite, short_digests, short_hash
 from ml_metrics.judge import FIRST_ATTRIBUTES, change_text
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
@@ -327,7 +327,7 @@ def suspects(
         if not streak.last_passed:
             found.append(f"{start}; no earlier run passed")
             continue
-        changed = "; ".join(_changes(streak, folder, history))
+        changed = "; ".join(change_text(*one, "→") for one in _changes(streak, folder, history))
         between = f"Changed in between: {changed}" if changed else "No recorded change in between"
         found.append(f"{start}; the last that passed was {_named(streak.last_passed, history)}. {between}")
     return tuple(found)
@@ -391,7 +391,7 @@ def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory
         look = f"Look at {_named(streak.first_failed, history)}, the first of {streak.length} bad ones in a row"
     if not streak.last_passed:
         return f"{look}; no earlier run is known to be good."
-    changed = "; ".join(_changes(streak, folder, history))
+    changed = "; ".join(change_text(*one, "→") for one in _changes(streak, folder, history))
     nothing = "nothing that is recorded changed: neither image nor parameters nor test file"
     between = f"between it and the last good one, {_named(streak.last_passed, history)}"
     return f"{look}; {between}, {f'this changed: {changed}' if changed else nothing}."
@@ -402,18 +402,38 @@ def _named(key: str, history: TestHistory) -> str:
     return f"run {key[:8]}{f' of {at:%Y-%m-%d %H:%M}' if at else ''}"
 
 
-def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[str]:
+def start_of(streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> str:
+    """Since when a problem is there, if not since this run, and what changed: ` since 12 Nov; image 2.1.0 → 2.2.0`."""
+    first = next((job.timestamp for job in history.jobs if job.uuid == streak.first_failed), None)
+    since = "" if first is None or streak.first_failed == run.key else f" since {first.day} {first:%b}"
+    # runs are on another node each time
+    changes = [one for one in _changes(streak, folder, history) if one[0] != "node"] if streak.last_passed else []
+    if not changes:
+        return since
+    name, before, after = changes[0]
+    if name.startswith("image"):  # the repository is the same for both
+        old, new = (re.split("(?<=[/:@])", short_digests(str(one or "none"))) for one in (before, after))
+        at = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+        before, after = (re.sub("([0-9a-f]{8})[0-9a-f]{4}…", r"\1", "".join(one[at:])) for one in (old, new))
+    # a new image has a new digest as well
+    more = [other for other, _, _ in changes[1:] if (name, other) != ("image", "image digest")]
+    text = f"{name} changed"
+    if max(len(str(before)), len(str(after))) <= 40:
+        text = change_text(name.removesuffix(" digest"), before, after, "→").replace(": ", " ", 1)
+    return f"{since}; {text}{f' and {len(more)} more' if more else ''}"
+
+
+def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[tuple[str, object, object]]:
+    """Each difference between the last good run and the first bad one, with both values; the image comes first."""
     parent = folder.path.rstrip("/").rpartition("/")[0]
     before, after = (
         {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
         | _recorded_in(replace(folder, path=storage.join(parent, key)))
         for key in (streak.last_passed, streak.first_failed)
     )
-    return [
-        change_text(name, before[name], after[name], "→")
-        for name in sorted(before.keys() & after.keys())
-        if before[name] != after[name]
-    ]
+    changed = [name for name in before.keys() & after.keys() if before[name] != after[name]]
+    changed.sort(key=lambda name: (not name.startswith("image"), name))
+    return [(name, before[name], after[name]) for name in changed]
 
 
 def _readable(attribute: str) -> str:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Notice, Picture, Problem, Reason, Report
-from ml_metrics.alerts.render import is_link, one_line, render
+from ml_metrics.alerts.render import cut_name, is_link, one_line, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,6 @@ LABELS = {
 SUBJECT_PREFIX = "[ML Metrics] "
 MAX_SUBJECT_LENGTH = 120
 MAX_HEADLINE_LENGTH = 160
-"""A longer sentence is a paragraph below the short one."""
 MAX_ROWS = 50
 """More rows of a table are counted instead."""
 MAX_REASONS, MAX_REASON_LENGTH = 100, 500
@@ -63,24 +62,28 @@ MAX_REASONS, MAX_REASON_LENGTH = 100, 500
 def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Message:
     """Return the message about a run, whose size is limited."""
     total = report.total or len(report.problems)
+    told = f"{report.problems[0].short}{report.start}" if report.problems else report.headline
+    more = f" (+{total - 1:,} more)" if total > 1 else ""
+    state = f"{HEADLINES[report.kind]}{'' if report.problems else report.start}"
+    # the subject, which chats show as well, and the first line of the mail
+    line = f"{cut_name(report.test)} {state}{': ' if told else ''}{told}"
+    line = f"{one_line(line, MAX_SUBJECT_LENGTH - len(SUBJECT_PREFIX) - len(more))}{more}"
     for room in ROOMS:
         short = shortened(report, room)
         pictures = pictures_that_fit(one.picture for one in (*short.problems, *short.warned) if one.picture is not None)
-        values = _values(short, room, pictures={one.name for one in pictures}, total=total, warned=len(report.warned))
+        listed = total if report.problems else 0
+        values = _values(short, room, pictures={one.name for one in pictures}, total=listed, warned=len(report.warned))
+        values |= {"line": line, "state": state, "headline": f"{one_line(told, MAX_HEADLINE_LENGTH)}{more}"}
         text, html = render("message.txt", values), render("message.html", values)
         if encoded_size(text) + encoded_size(html) <= MAX_BODY_BYTES:
             break
     reasons = [Reason(problem.name, problem.sentence) for problem in report.problems]
     if report.headline:
         reasons.append(Reason("recovered", " ".join((report.headline, *report.sentences))))
-    first = report.problems[0].short if report.problems else report.headline
-    more = f" (+{total - 1:,} more)" if total > 1 else ""
-    # the problem needs room, too
-    said = f"{one_line(report.test, 48)} {HEADLINES[report.kind]}{': ' if first else ''}{first}"
     return Message(
         key=f"{report.run_key}-{report.kind}",
         kind=report.kind,
-        subject=f"{one_line(f'{SUBJECT_PREFIX}{said}', MAX_SUBJECT_LENGTH - len(more))}{more}",
+        subject=f"{SUBJECT_PREFIX}{line}",
         text=text,
         html=html,
         recipients=tuple(map(one_line, recipients)),
@@ -88,7 +91,7 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
         test=report.test,
         run_key=report.run_key,
         owner=report.owner,
-        reasons=first_reasons(reasons, total),
+        reasons=first_reasons(reasons, total if report.problems else 0),
         warnings=first_reasons([Reason(one.name, f"Warning: {one.sentence}") for one in report.warned]),
         links=links_of([*report.buttons, *report.facts]),
         pictures=pictures,
@@ -97,14 +100,11 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
 
 def _values(short: Report, room: Room, *, pictures: set[str], total: int, warned: int) -> dict[str, object]:
     main = short.problems[0] if short.problems else None
-    fits = main is not None and len(main.sentence) <= MAX_HEADLINE_LENGTH
     others = short.problems[1:]
     return {
         "report": short,
-        "state": HEADLINES[short.kind],
         "style": STYLES.get(short.kind, "bad"),
-        "headline": (main.sentence if fits else main.short) if main is not None else short.headline,
-        "explained": "" if fits or main is None else main.sentence,
+        "explained": main.sentence if main is not None and main.sentence != main.short else "",
         "main": main,
         "detailed": [one for one in others if _has_details(one)],
         "listed": [one for one in others if not _has_details(one)],
@@ -113,8 +113,6 @@ def _values(short: Report, room: Room, *, pictures: set[str], total: int, warned
         "warned_listed": [one for one in short.warned if not _has_details(one)],
         "warned_hidden": max(0, warned - len(short.warned)),
         "pictures": pictures,
-        "facts": [fact for fact in short.facts if not fact.link],
-        "links": [fact for fact in short.facts if fact.link],
         "room": room,
     }
 
@@ -177,14 +175,11 @@ def shortened(report: Report, room: Room) -> Report:
     problems, warned = report.problems[: room.problems], report.warned[: room.problems]
     short = [_problem(one, room, number) for number, one in enumerate((*problems, *warned))]
     lists = {name: getattr(report, name)[: room.entries] for name in ("facts", "suspects", "warnings", "sentences")}
-    # a command is cut later than other texts: half a command is useless
-    commands = tuple(cut(one, room.letters * 4) for one in report.commands[: room.entries])
-    found: Report = cut(replace(report, problems=(), warned=(), commands=(), **lists), room.letters)
+    found: Report = cut(replace(report, problems=(), warned=(), **lists), room.letters)
     return replace(
         found,
         problems=tuple(short[: len(problems)]),
         warned=tuple(short[len(problems) :]),
-        commands=commands,
         facts=_with_short_links(found.facts, room),
         buttons=_with_short_links(found.buttons, room),
     )

@@ -43,16 +43,16 @@ ADVICE: dict[str, str] = {
 
 
 def job_words(workload: Workload, error: str) -> tuple[str, str]:
-    """Return the text of a failed job in a subject, and its headline. `error` is the last one of its log."""
+    """Return the text of a failed job in a subject, and all that is known. `error` is the last one of its log."""
     reason, detail = workload.failure_reason or "", _first_sentence(workload.detail or "")
     if reason == OUT_OF_MEMORY:
-        return f"out of memory ({memory_of(workload)})", f"The job ran out of memory: {memory_of(workload)}"
+        return (short := f"out of memory ({memory_of(workload)})"), short
     if workload.status is JobStatus.FAILURE and error:
         return error, error
     if workload.status is JobStatus.TIMEOUT or reason in TIMEOUTS:
         time = "" if workload.duration_seconds is None else f" after {duration(workload.duration_seconds)}"
         last = f": {error}" if error else ""
-        return f"stopped{time} by its timeout{last}", f"The job was stopped{time}, by its timeout{last}"
+        return (short := f"stopped{time} by its timeout{last}"), short
     if workload.status is JobStatus.MISSED:
         known = {UNSCHEDULABLE: "no node fits"}.get(
             reason, "the image cannot be pulled" if reason in IMAGES else reason
@@ -60,8 +60,7 @@ def job_words(workload: Workload, error: str) -> tuple[str, str]:
         short = f"never started: {known}" if known else "never started"
         return short, f"The job {short}{f': {detail}' if detail and detail != known else ''}"
     if reason.startswith(EXIT_CODE):
-        code = reason.removeprefix(EXIT_CODE)
-        return f"exit code {code}", f"The job ended with exit code {code}"
+        return (short := f"exit code {reason.removeprefix(EXIT_CODE)}"), short
     known = f": {detail}" if detail else ""
     return f"job {workload.status}{f' ({reason})' if reason else ''}", f"The job failed: {reason or 'unknown'}{known}"
 

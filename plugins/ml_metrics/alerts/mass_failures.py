@@ -19,6 +19,7 @@ from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_cause, 
 from ml_metrics.alerts.outbox.post import Posted, post
 from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
 from ml_metrics.alerts.problems import short_name
+from ml_metrics.alerts.render import cut_name
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.model import Run
@@ -94,7 +95,8 @@ def post_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -
     members = {test: found[test] for test in tests if test in found}
     if not tests or _has_ended(members, mail):
         return None
-    notice = _notice(f"{counted(len(tests), 'test')} failed within an hour", tests, members, warehouse, mail)
+    headline = f"{counted(len(tests), 'test')} failed within an hour: {_what(tests, members)}"
+    notice = _notice(headline, tests, members, warehouse, mail)
     waits = "From now on, messages to the owners wait for the digest for an hour."
     first = f"{tests[0]} {opened[tests[0]].isoformat()}"
     key = f"mass-{mail.deployment}-{short_hash(first)}"
@@ -150,6 +152,15 @@ def _end_of(start: StoredMessage) -> str:
 def _post(key: str, kind: MessageKind, notice: Notice, warehouse: Warehouse, mail: MailSettings) -> Posted:
     message = compose_notice(key, kind, notice, mail.duty or mail.recipients, mail.sender)
     return post(replace(message, incident=f"mass-failure-{mail.deployment}"), mail=mail, warehouse=warehouse)
+
+
+def _what(tests: Sequence[str], members: Mapping[str, Incident]) -> str:
+    """The cause of most of the tests, or else the names of the first ones."""
+    (cause, number), *_ = Counter(one.cause for one in members.values() if one.cause).most_common(1) or [("", 0)]
+    if number > 1:
+        return f"{cause}{f' ({number} of {len(tests)})' if number < len(tests) else ''}"
+    names = ", ".join(cut_name(test.removeprefix(DEFINITION), 32) for test in tests[:2])
+    return f"{names} and {len(tests) - 2:,} more" if len(tests) > 2 else names
 
 
 def _notice(

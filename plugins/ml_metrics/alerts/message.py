@@ -75,9 +75,9 @@ class Problem:
     name: str
     """The same in each run, without numbers: `out_of_bounds:loss_final`."""
     short: str
-    """The text in a subject: `loss_final 2.08, must be below 0.05`."""
+    """The text in a subject: `loss_final +74 % to 2.08`."""
     sentence: str
-    """The headline of the problem: `loss_final 2.08, must be below 0.05 (74 % worse than the baseline)`."""
+    """All of it: `loss_final 2.08, must be below 0.05 (+74 % against the baseline)`."""
     facts: tuple[Fact, ...] = ()
     """What the headline does not contain."""
     picture: Picture | None = None
@@ -100,12 +100,13 @@ class Report:
     suspects: tuple[str, ...] = ()
     """When each problem started, and what changed at that time."""
     warnings: tuple[str, ...] = ()
-    commands: tuple[Fact, ...] = ()
-    """Commands to paste into a terminal."""
     warned: tuple[Problem, ...] = ()
     """The problems that only warn, beside those that the message is about."""
     headline: str = ""
     """For a run without problems: what works again."""
+    start: str = ""
+    """Since when the first problem is there, and what changed: ` since 12 Nov; image 2.1.0 → 2.2.0`. Of a recovery:
+    ` after 4 days`."""
     sentences: tuple[str, ...] = ()
     """The problems that ended and for how long they lasted, or those that were reported before."""
     first: str = ""
@@ -115,7 +116,7 @@ class Report:
     counted: tuple[str, ...] = ()
     """How many problems of each kind there are, also those that are not listed."""
     total: int = 0
-    """The number of all problems; 0 if all are listed."""
+    """The number of all problems, or of all metrics that recovered; 0 if all are listed."""
     buttons: tuple[Fact, ...] = ()
     """The most useful link, and what a person can do. The text of each is its `value`."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
+from ml_metrics.alerts.render import cut_name
 from ml_metrics.core.model import BROKEN, SWEEP, Bounds, JobStatus, Outcome, Run, StoredMetric, Sweep, Verdict
 from ml_metrics.core.text import counted, logger_of
-from ml_metrics.core.units import readable
+from ml_metrics.core.units import change, readable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import Reference, reference_of, violation
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 log = logger_of(__name__)
 
-MIN_CHANGE, FEW_PERCENT, MANY_PERCENT = 0.1, 10, 1000
-"""In percent: smaller changes are not stated, small ones have two digits, and large ones are factors."""
+MIN_CHANGE, MANY_PERCENT = 0.1, 1000
+"""In percent: smaller changes are not stated, and large ones are factors."""
 MAX_RUNS = 100
 """How many earlier runs a report considers."""
 MAX_POINTS = 30
@@ -32,24 +34,28 @@ STATES = {"missing": "is missing", "non_finite": "is not a finite number"}
 
 
 def metric_words(problem: str, verdict: Verdict, reference: Reference | None = None) -> tuple[str, str]:
-    """Return the text of a metric's problem in a subject, and its headline in a message.
+    """Return the text of a metric's problem in a subject: `step_time +8.42 % to 845 ms`, and its sentence in a message.
 
     `reference` is what the value is compared with; None for the baseline of the verdict.
     """
     kind, metric, reason = problem.partition(":")[0], verdict.metric, verdict.reason
+    name = cut_name(metric, 32)
     clauses = reason.split("; ")
     if verdict.band is not None and reason:  # the value is only the distance of a curve from its envelope
-        return f"{metric}: {clauses[0]}", f"{metric}: {'; '.join(clauses[:2])}"
+        return f"{name}: {clauses[0]}", f"{metric}: {'; '.join(clauses[:2])}"
     if kind == "out_of_bounds" and verdict.value is not None and verdict.bounds is not None:
         value, required = value_and_requirement(verdict.value, verdict.bounds, verdict.unit)
-        short, change = f"{metric} {value}, must be {required}", change_of(verdict, reference)
-        return short, f"{short} ({change})" if change else short
+        size, against = change_of(verdict, reference)
+        sentence = f"{metric} {value}, must be {required}{f' ({against})' if against else ''}"
+        return (f"{name} {size} {value}" if size else f"{name} {value}, {against or f'must be {required}'}"), sentence
     if kind == "change_point" and reason:
-        return f"{metric}: {clauses[0].partition(', first')[0]}", f"{metric}: {clauses[0]}"
+        way = clauses[0].partition(", first")[0]
+        level = re.fullmatch(r"the level \w+ from .+ to (.+) \((.+)\)", way)
+        return f"{name} {level[2]} to {level[1]}" if level else f"{name}: {way}", f"{metric}: {clauses[0]}"
     if kind == "implausible" and verdict.value is not None:
-        return f"{metric} {readable([verdict.value], verdict.unit)[0]} is implausibly good", f"{metric}: {reason}"
+        return f"{name} {readable([verdict.value], verdict.unit)[0]} is implausibly good", f"{metric}: {reason}"
     state = STATES.get(kind, "was not judged")
-    return f"{metric} {state}", f"{metric} {state}: {reason}" if reason else f"{metric} {state}"
+    return f"{name} {state}", f"{metric} {state}: {reason}" if reason else f"{metric} {state}"
 
 
 def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple[str, str]:
@@ -66,29 +72,28 @@ def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple
     return shown, f"from {low} to {high}" if bounds.inclusive else f"between {low} and {high}"
 
 
-def change_of(verdict: Verdict, known: Reference | None = None) -> str:
-    """Return how far a value that is out of bounds is from its reference; empty if that is unknown or meaningless."""
+def change_of(verdict: Verdict, known: Reference | None = None) -> tuple[str, str]:
+    """Return how far a value that is out of bounds is from its reference: `+8.42 % to`, `+8.42 % against 779 ms`.
+
+    Both are empty if that is unknown or meaningless, and the first one if it is more than ten times the reference.
+    """
     value, bounds = verdict.value, verdict.bounds
     reference = known.level if known is not None else verdict.reference
     if value is None or bounds is None or not reference or not math.isfinite(value):
-        return ""
-    change = value / abs(reference) - math.copysign(1, reference)
-    percent = abs(change) * 100
-    above = value >= bounds.upper
-    if not math.isfinite(percent) or percent < MIN_CHANGE or (change > 0) != above:
-        return ""
+        return "", ""
+    percent = Reference(reference).percent(value)
+    # a value on the other side is better than its reference
+    if percent is None or abs(percent) < MIN_CHANGE or (percent > 0) != (value >= bounds.upper):
+        return "", ""
     date = f"{known.since.timestamp:%Y-%m-%d}" if known is not None and known.since is not None else ""
     if reference == verdict.reference:
         named = f"the baseline{', since ' if date else ''}{date}"
     else:
-        named = " ".join(filter(None, (readable([value, reference], verdict.unit)[1], "before", date)))
-    if percent >= MANY_PERCENT:
-        factor = value / reference
-        return f"{readable([factor])[0]} times {named}" if factor > 0 else ""
-    size = f"{percent:.2g} %" if percent < FEW_PERCENT else f"{percent:.0f} %"
-    both_sides = math.isfinite(bounds.lower) and math.isfinite(bounds.upper)
-    side = ("above" if above else "below") if both_sides else "worse than"
-    return f"{size} {side} {named}"
+        named = f"{readable([value, reference], verdict.unit)[1]}{' before ' if date else ''}{date}"
+    if abs(percent) < MANY_PERCENT:
+        return f"{change(percent)} to", f"{change(percent)} against {named}"
+    times = f"{readable([value / reference])[0]} times {named}" if value / reference > 0 else ""
+    return "", times
 
 
 def further_reasons(verdict: Verdict) -> str:

@@ -29,6 +29,12 @@ def one_line(text: str, limit: int = 180) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
+def cut_name(name: str, limit: int = 40) -> str:
+    """Return a name in one line, cut in the middle: names of one family differ in their last letters."""
+    flat = one_line(name, len(name) * 2)
+    return flat if len(flat) <= limit else f"{flat[: (limit - 1) // 2]}…{flat[-(limit // 2) :]}"
+
+
 def printable(text: str) -> str:
     """Return the text without control characters and marks of the writing direction."""
     lines = re.split(r"\r\n|[\n\r\v\f\x85\u2028\u2029]", text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ml_metrics.alerts.acts import Act
-from ml_metrics.alerts.causes import NodeOfRun, fault_sentences, first_look, level_change, straggler, suspects
+from ml_metrics.alerts.causes import NodeOfRun, fault_sentences, first_look, level_change, start_of, straggler, suspects
 from ml_metrics.alerts.job import SHOWN_LINES, advice_on, job_facts, job_words, log_of
 from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report, page_of_incident, page_of_run, page_of_test
 from ml_metrics.alerts.metric import (
@@ -37,13 +37,10 @@ from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.faults import RECOVERY
-from ml_metrics.core.kinds import cost_in
-from ml_metrics.core.model import SWEEP, Bounds, JobStatus, Outcome, Run, Verdict, Workload
-from ml_metrics.core.money import money, units_of
-from ml_metrics.core.units import duration, quantity, readable
+from ml_metrics.core.model import BROKEN, SWEEP, Bounds, JobStatus, Outcome, Run, Verdict, Workload
+from ml_metrics.core.units import duration, readable
 from ml_metrics.judge import run_again
-from ml_metrics.measure.efficiency import CHIP_HOURS, COST, NO_BOOK, NOT_A_TIME, REGRESSION_METADATA, largest_cost
-from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.measure.efficiency import NO_BOOK, NOT_A_TIME, REGRESSION_METADATA, largest_cost
 
 if TYPE_CHECKING:
     from ml_metrics.pipeline import RunState
@@ -85,11 +82,14 @@ def report_of(
     reported = set(incident.reported) if incident is not None and kind is MessageKind.WORSE else set()
     recovered = kind is MessageKind.RECOVERED
     names = [] if recovered else worst_first(sentences, verdicts, reported)
-    recovery = recovery_of(incident, run, state.workload, verdicts, history) if recovered and incident else None
-    headline, told, now = recovery or ("", (), ())
+    recovery = (
+        recovery_of(incident, run, state.workload, verdicts, history, warehouse) if recovered and incident else None
+    )
+    headline, start, told, now = recovery or ("", "", (), ())
     found = (details.problem(name, sentences[name]) for name in names[:MAX_PROBLEMS])
     problems = tuple(replace(one, known=one.name in reported) for one in found)
     others = tuple(details.problem(name, warned[name]) for name in worst_first(warned, verdicts)[:MAX_PROBLEMS])
+    again = run_again(run.run_id)
     acts: tuple[Act, ...] = (Act.ACKNOWLEDGE,)
     if test.metric_collection_config.write_to_bigquery:  # without rows there is nothing to compare with
         changed = (Act.ACCEPT, Act.REGRESSION) if any(map(changed_metric_of, sentences)) else ()
@@ -103,20 +103,19 @@ def report_of(
         problems=problems,
         warned=others,
         facts=(
-            *_facts(test, run, state.workload),
-            *cost_facts(state),
-            *fault_facts(state, verdicts),
+            Fact("owner", test.owner),
+            Fact("run", f"{run.run_id}{f', which runs {again} again' if again else ''}"),
             *_links(run, state.workload, dashboard_url),
         ),
-        suspects=details.suspects(),
+        suspects=(*details.suspects(), *_faults(state, verdicts)),
         warnings=tuple(warnings_of(test, state)),
-        commands=tuple(_commands(run, state.folder, state.workload)),
         headline=headline,
+        start=start if recovered else details.start(),
         sentences=told,
         first=details.first_look(),
-        values=now,
+        values=now[: MAX_NAMES - 1],
         counted=counted(names),
-        total=len(names),
+        total=len(names) or 1 + len(now),
         buttons=buttons_of(run.test, run.key, kind, dashboard_url, acts),
     )
 
@@ -198,6 +197,18 @@ class Details:
         same = f" The same holds for {', '.join(others)}." if others else ""
         return " ".join(filter(None, (advice, f"{look}{same}")))
 
+    def start(self) -> str:
+        """Since when the main problem is there, and what changed, for the subject."""
+        streak = self.streaks.get(self.main[1])
+        if streak is None or self.history is None:
+            return ""
+        if self.main[1] == THE_JOB:  # runs that failed for another reason do not count
+            own = self.state.workload
+            first = next((job for job in self.history.jobs if job.uuid == streak.first_failed), None)
+            if first is not None and (first.job_status, first.failure_reason) != (own.status, own.failure_reason):
+                return ""
+        return start_of(streak, self.run, self.state.folder, self.history)
+
     def suspects(self) -> tuple[str, ...]:
         """Return when the other problems started, earlier changes of levels, and what slows a node or a host down."""
         if self.history is None:
@@ -209,31 +220,53 @@ class Details:
 
 
 def recovery_of(
-    incident: Incident, run: Run, workload: Workload, verdicts: Mapping[str, Verdict], history: TestHistory | None
-) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
-    """Return the headline of a recovery, its sentences, and the value of each further metric that was broken."""
+    incident: Incident,
+    run: Run,
+    workload: Workload,
+    verdicts: Mapping[str, Verdict],
+    history: TestHistory | None,
+    warehouse: Warehouse | None,
+) -> tuple[str, str, tuple[str, ...], tuple[Fact, ...]]:
+    """Return the headline of a recovery, after how long it is, sentences, and each further metric that was broken."""
     reasons = tuple(dict.fromkeys((*incident.reported, *incident.reasons)))
-    now = []
+    now: list[Fact] = []
     for metric in dict.fromkeys(filter(None, map(metric_of, reasons))):
         verdict = verdicts.get(metric)
         if verdict is not None and verdict.value is not None:
             value, required = value_and_requirement(verdict.value, verdict.bounds or Bounds(), verdict.unit)
-            now.append(Fact(metric, f"{value}, must be {required}" if verdict.bounds is not None else f"{value} again"))
+            was = (
+                _broken_value(verdict, run, incident, warehouse)
+                if warehouse and len(now) < MAX_DETAILED_METRICS
+                else None
+            )
+            before = "" if was is None else f", was {readable([was, verdict.value], verdict.unit)[0]}"
+            must_be = f", must be {required}" if verdict.bounds is not None else ""
+            now.append(Fact(metric, f"{value}{before}{must_be}" if before or must_be else f"{value} again"))
     job = any(reason.startswith("job_status") for reason in reasons)
     again = "the job succeeds again" if job else "the run passes again"
     headline = f"{now[0].name} {now[0].value}" if now else again
-    if len(now) > 1:
-        headline += f" (+{len(now) - 1} more)"
     shown = [short_name(reason) for reason in reasons[:MAX_NAMES]]
+    lasted, since = _how_long(incident, run, workload, history)
     more = f" and {len(reasons) - MAX_NAMES:,} more" if len(reasons) > MAX_NAMES else ""
-    sentences = [f"It was broken {_how_long(incident, run, workload, history)}: {', '.join(shown)}{more}."]
+    sentences = [f"It was broken {f'for {lasted}, ' if lasted else ''}{since}: {', '.join(shown)}{more}."]
     if incident.acknowledged_by:
         sentences.append(f"Acknowledged by {incident.acknowledged_by}{': ' + incident.note if incident.note else ''}.")
-    return headline, tuple(sentences), tuple(now[1:MAX_NAMES])
+    return headline, f" after {lasted}" if lasted else "", tuple(sentences), tuple(now[1:])
 
 
-def _how_long(incident: Incident, run: Run, workload: Workload, history: TestHistory | None) -> str:
-    """Return since when the test was broken, and in how many runs: `for 4 days, in 4 runs, since 2026-01-07 03:05`."""
+def _broken_value(verdict: Verdict, run: Run, incident: Incident, warehouse: Warehouse) -> float | None:
+    """The value farthest from the one of a run that was broken since the incident began."""
+    found = []
+    for value in reversed(MetricHistory.load(warehouse, run, verdict.metric).values):
+        if value.outcome in BROKEN and value.value is not None:
+            found.append(value.value)
+        if value.run_key == incident.run_keys[0]:
+            break
+    return max(found, key=lambda one: abs(one - (verdict.value or 0.0)), default=None)
+
+
+def _how_long(incident: Incident, run: Run, workload: Workload, history: TestHistory | None) -> tuple[str, str]:
+    """Return for how long the test was broken, in how many runs and since when: `4 days`, `in 4 runs, since TIME`."""
     jobs = [job for job in history.jobs if job.uuid != run.key] if history is not None else []
     keys, since, number = [job.uuid for job in jobs], incident.opened_at, ""
     if first := next((key for key in incident.run_keys if key in keys), ""):
@@ -241,37 +274,16 @@ def _how_long(incident: Incident, run: Run, workload: Workload, history: TestHis
         since, runs = jobs[at].timestamp, len(jobs) - at
         number = f"in {runs} run{'s' if runs > 1 else ''}, "
     until = workload.ended_at
-    lasted = f"for {duration((until - since).total_seconds())}, " if until is not None and until > since else ""
-    return f"{lasted}{number}since {since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    seconds = (until - since).total_seconds() if until is not None else 0.0
+    lasted = duration(seconds) if seconds >= 60 else ""
+    return lasted, f"{number}since {since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def cost_facts(state: RunState) -> Iterator[Fact]:
-    """Yield the cost of a run, its prices, and the use of its chips. An unknown cost has a reason."""
-    found = state.efficiency
-    if found is None:
-        return
-    values = {metric.name: metric.value for metric in found.metrics}
-    hours = values.get(CHIP_HOURS)
-    spent = f" for {readable([hours])[0]} chip hours" if hours is not None else ""
-    cost = next(((name, of) for name in values if (of := cost_in(name)) is not None and not of[1]), None)
-    if cost is not None:
-        name, (currency, _) = cost
-        prices = found.metadata.get("cost.prices", "")
-        by = f": {prices}" if prices else ""
-        yield Fact("cost", f"{money(units_of(values[name], currency), currency)}{spent}{by}")
-    elif (reason := found.missing.get(COST, NO_BOOK)) != NO_BOOK:
-        yield Fact("cost", f"unknown{spent}: {reason}")
-    for name in ("mfu", "hfu"):
-        if name in values:
-            formula = found.metadata.get("mfu.formula", "") if name == "mfu" else ""
-            yield Fact(name.upper(), quantity(values[name], "%") + (f" ({formula})" if formula else ""))
-
-
-def fault_facts(state: RunState, verdicts: Mapping[str, Verdict]) -> Iterator[Fact]:
+def _faults(state: RunState, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
     recovery = verdicts.get(RECOVERY)
     faults = state.collected.faults if state.collected else ()
     for sentence in fault_sentences(faults, recovery.reference if recovery and recovery.baseline_points else None):
-        yield Fact("planned fault", sentence)
+        yield f"Planned fault: {sentence}"
 
 
 def _regression_costs(state: RunState, metrics: Iterable[str]) -> list[str]:
@@ -288,23 +300,6 @@ def cost_of_incident(state: RunState, problems: Iterable[str]) -> str:
     return largest_cost(_regression_costs(state, metrics)) or NOT_A_TIME
 
 
-def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]:
-    ended, seconds = workload.ended_at, workload.duration_seconds
-    reason = f" ({workload.failure_reason})" if workload.failure_reason else ""
-    facts = {
-        "owner": test.owner,
-        "run": run.run_id,
-        "runs again": run_again(run.run_id),
-        "run key": run.key,
-        "ended": f"{ended.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if ended is not None else "",
-        "job status": f"{workload.status}{reason}",
-        "duration": duration(seconds) if seconds is not None else "",
-        "attempts": str(workload.attempts) if workload.attempts > 1 else "",
-        "image": workload.image or "",
-    }
-    return (Fact(name, text) for name, text in facts.items() if text or name in {"owner", "run"})
-
-
 def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
     # with another path of the dashboard, the address of Airflow's own pages is unknown
     airflow, found, rest = dashboard_url.rpartition("/ml-metrics")
@@ -312,8 +307,6 @@ def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
         yield Fact("tasks", "the run in Airflow", f"{airflow}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}")
     if workload.logs_link:
         yield Fact("logs", "the logs of the workload", workload.logs_link)
-    if workload.workload_link:
-        yield Fact("workload", workload.pod or "the Kubernetes workload", workload.workload_link)
     yield Fact("every run", f"of {run.test}", page_of_test(dashboard_url, run.test))
 
 
@@ -326,14 +319,6 @@ def buttons_of(
         return open_run, Fact("every run", "Every run", page_of_test(dashboard_url, test))
     pages = {act: page_of_incident(dashboard_url, test, run_key, act) for act in acts}
     return (open_run, *(Fact(act.label.lower(), act.label, page) for act, page in pages.items()))
-
-
-def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]:
-    if workload.logs_command:
-        yield Fact("Download the logs", workload.logs_command)
-    if workload.status is JobStatus.SUCCESS:
-        yield Fact("See the values of earlier runs", f"ml-metrics history {run.test}")
-    yield Fact("The files of the run", folder.workload_path(workload.generation))
 
 
 def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:

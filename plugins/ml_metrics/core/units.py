@@ -56,6 +56,11 @@ def exact(values: Iterable[float | None], unit: str = "") -> list[str]:
     return readable(values, unit, 6)
 
 
+def change(percent: float) -> str:
+    """`+8.42 %`, `-12,300 %`."""
+    return f"{'+' if percent > 0 else ''}{readable([percent], digits=3)[0]} %"
+
+
 def duration(seconds: float | None) -> str:
     """As exact as people need it: `0.25 s`, `50 s`, `3 h 20 min`, `2 days 5 h`; `-` for None."""
     if seconds is None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from ml_metrics.core.model import BROKEN, Bounds, Outcome, StoredMetric
-from ml_metrics.core.units import readable
+from ml_metrics.core.units import change, readable
 from ml_metrics.judge.changes import differences, percent_of
 from ml_metrics.judge.history import BY_TIME, is_measured
 from ml_metrics.judge.noise import middle
@@ -50,7 +50,7 @@ class Reference:
         percent = self.percent(value)
         if value is None or (percent is not None and abs(percent) < 0.1) or value == self.level:
             return ""
-        share = "" if percent is None else f"{percent:+,.3g} % "
+        share = "" if percent is None else f"{change(percent)} "
         words = f"{share}against {readable([self.level, value], self.unit)[0]}"
         if self.since is None:
             return words

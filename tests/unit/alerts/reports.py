@@ -14,8 +14,8 @@ DASHBOARD = "http://localhost:8080/ml-metrics"
 KEY = "00000000-0000-5000-8000-000000000000"
 LOSS = Problem(
     name="out_of_bounds:loss_final",
-    short="loss_final 1.79, must be below 0.96",
-    sentence="loss_final 1.79, must be below 0.96 (99 % worse than the baseline)",
+    short="loss_final +99 % to 1.79",
+    sentence="loss_final 1.79, must be below 0.96 (+99 % against the baseline)",
     facts=(
         Fact("baseline", "0.9 ± 0.02, from 12 runs"),
         Fact("rule", "less than mean + 3 sd"),
@@ -37,7 +37,7 @@ LOG = Log(
 JOB = Problem(
     name="job_status:",
     short="out of memory (limit 2Gi, highest measured 1.99Gi)",
-    sentence="The job ran out of memory: limit 2Gi, highest measured 1.99Gi",
+    sentence="out of memory (limit 2Gi, highest measured 1.99Gi)",
     log=LOG,
 )
 REPORT = Report(
@@ -58,9 +58,9 @@ REPORT = Report(
         "This run is the first bad one; between it and the last good one, run 11111111 of 2026-01-01 03:04, this "
         "changed: image: mnist:v41 → mnist:v42."
     ),
+    start=" since 2 Jan; image v41 → v42",
     buttons=buttons_of(TEST, KEY, MessageKind.BROKEN, DASHBOARD, tuple(Act)),
     warnings=("train/events: a torn record ends the file",),
-    commands=(Fact("Download the logs", "gcloud logging read 'resource.type=\"k8s_container\"' --limit 1000"),),
 )
 CRASHED = (Act.RERUN, Act.ACKNOWLEDGE)
 """What a person can do about a run without a value out of bounds."""

@@ -69,7 +69,7 @@ def chart(name: str = "metric-1", *, bad: float = 1.79, bound: float = 0.96) -> 
 def samples() -> dict[str, Message]:
     """Return a message of each kind."""
     loss = replace(LOSS, picture=chart())
-    crashed = report_of_kind(MessageKind.BROKEN, CRASHED, suspects=(), warnings=())
+    crashed = report_of_kind(MessageKind.BROKEN, CRASHED, suspects=(), warnings=(), start="")
     memory = replace(loss, picture=None, sentence="memory 5 GB, must be below 4 GB")
     one = replace(REPORT, problems=(loss,), suspects=(), warnings=())
     accuracy = replace(LOSS, name="out_of_bounds:accuracy", sentence="accuracy 0.9018, must be above 0.96", known=True)
@@ -103,7 +103,9 @@ def _recovered() -> Report:
         suspects=(),
         warnings=(),
         first="",
-        headline="accuracy_final 0.9661, must be above 0.96 (+1 more)",
+        start=" after 4 days",
+        headline="accuracy_final 0.9661, was 0.9018, must be above 0.96",
+        total=2,
         sentences=("It was broken for 4 days, in 4 runs, since 2026-01-07 03:05 UTC: accuracy_final out of bounds.",),
         values=(Fact("loss_final", "0.0996, must be below 0.1014"),),
     )

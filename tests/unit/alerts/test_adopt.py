@@ -105,7 +105,10 @@ def test_a_gate_that_is_killed_after_its_success_loses_no_message(monkeypatch: p
             send_pending(opened, mail)
         assert posted[-1] is not None
         hurry(posted[-1], mail, opened)
-    assert [subject.removeprefix(f"[ML Metrics] {NAME} ").split()[0] for subject in sent] == ["failed:", "recovered:"]
+    assert [subject.removeprefix(f"[ML Metrics] {NAME} ").split()[0].rstrip(":") for subject in sent] == [
+        "failed",
+        "recovered",
+    ]
 
 
 def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:

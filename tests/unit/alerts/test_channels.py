@@ -60,7 +60,8 @@ def test_an_outbox_in_google_cloud_storage_has_one_file_for_a_message(bucket: st
     outbox = Outbox(f"{bucket}/outbox")
     assert outbox.send(MESSAGE, 20) == outbox.send(MESSAGE, 20) == f"{bucket}/outbox/{MESSAGE.key}.eml"
     assert [file.name for file in storage.list_files(outbox.folder)] == [f"{MESSAGE.key}.eml"]
-    assert MESSAGE.subject.encode() in storage.read_bytes(f"{bucket}/outbox/{MESSAGE.key}.eml")
+    saved = storage.read_bytes(f"{bucket}/outbox/{MESSAGE.key}.eml")
+    assert message_from_bytes(saved, policy=policy.default)["Subject"] == MESSAGE.subject
 
 
 def test_a_mail_server_gets_the_complete_mail_for_each_recipient(smtp: MailServer) -> None:

@@ -158,7 +158,7 @@ def test_an_outage_of_many_tests_is_one_message_to_each_list_and_one_on_duty(tes
     assert len([one for one in tests.sent.messages if one.kind == "broken"]) == 1
     (mass,) = [one for one in tests.sent.messages if one.kind == "mass"]
     assert mass.recipients == ("duty@example.com",)
-    assert mass.subject == "[ML Metrics] 8 tests failed within an hour"
+    assert mass.subject == f"[ML Metrics] 8 tests failed within an hour: {CAUSE}"
     assert f"Cause of 8 tests: {CAUSE}." in " ".join(mass.text.split())
     updates = [one for one in tests.sent.messages if one.kind == "incident"]
     assert sorted(one.recipients[0] for one in updates) == [f"list{number}@example.com" for number in range(3)]

@@ -43,7 +43,7 @@ def report(name: str) -> Report:
     log = Log(name, (name, name), f"note {name}")
     problem = Problem(f"out_of_bounds:{name}", name, name, facts, Picture("metric-1", b"png", name), log)
     several = (name, name)
-    return Report(MessageKind.BROKEN, name, name, name, name, (problem, problem), facts, several, several, facts)
+    return Report(MessageKind.BROKEN, name, name, name, name, (problem, problem), facts, several, several, start=name)
 
 
 def messages(name: str) -> list[Message]:

@@ -185,12 +185,12 @@ def test_what_failed_is_listed_for_each_test_and_a_cause_is_stated_once() -> Non
         made.passes("b")
         break_tests(made, "cde")
         (mass,) = made.on_duty
-        assert mass.subject == "[ML Metrics] 5 tests failed within an hour"
+        assert mass.subject == "[ML Metrics] 5 tests failed within an hour: a, b and 3 more"
         assert re.findall(r"^\* .*", mass.text, re.MULTILINE) == [
-            "* a: The job ended with exit code 1",
-            "* c: The job ended with exit code 3",
-            "* d: The job ended with exit code 4",
-            "* e: The job ended with exit code 5",
+            "* a: exit code 1",
+            "* c: exit code 3",
+            "* d: exit code 4",
+            "* e: exit code 5",
             "* b: has recovered",
         ]
         assert mass.text.lower().count("cause") == 1

@@ -69,10 +69,10 @@ def test_what_the_budget_holds_back_is_told_as_soon_as_it_has_lasted(series: Ser
     assert series.night().needs == ()
     series.runs(5, 0.1025)
     (subject,) = told()
-    assert subject.startswith(f"{NAME} failed: loss_final: the level rose")
+    assert subject.startswith(f"{NAME} failed: loss_final +2.")
     assert [one.test for one in series.night().needs] == [NAME]
     series.runs(5, 0.1)
-    assert [one.split()[1] for one in told()] == ["failed:", "recovered:"]
+    assert [one.split()[1].rstrip(":") for one in told()] == ["failed", "recovered"]
 
 
 def test_what_comes_and_goes_within_the_budget_is_only_a_mark(series: Series) -> None:
@@ -89,7 +89,7 @@ def test_what_lasts_is_in_the_mail_of_the_morning(series: Series) -> None:
     assert series.mails(days=2.9) == 0
     assert series.mails(days=3.1) == 1
     series.runs(5, 0.1)
-    assert [one.split(";")[0].partition(": ")[0] for one in told()] == ["1 silent", f"{NAME} recovered"]
+    assert [one.split(";")[0].partition(": ")[0] for one in told()] == ["1 silent", f"{NAME} recovered after 3 days"]
 
 
 def test_a_level_far_beyond_its_noise_is_told_at_once(series: Series) -> None:

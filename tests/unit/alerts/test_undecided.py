@@ -82,7 +82,7 @@ def send() -> None:
 
 def kinds() -> list[str]:
     """Return what the mails say of the test, oldest first."""
-    return [one.removeprefix(f"[ML Metrics] {NAME} ").split(":")[0] for one in subjects()]
+    return [one.removeprefix(f"[ML Metrics] {NAME} ").split(":")[0].partition(" after ")[0] for one in subjects()]
 
 
 def undecided() -> list[bool]:

@@ -188,7 +188,7 @@ def test_a_failed_run_is_no_good_run_if_another_is_as_near() -> None:
         (0.0, 5.0, "", "against 0"),
         (0.0, 0.0, "", ""),
         (5e-324, 1e308, "", "against 4.941e-324"),
-        (100.0, 2345.0, "", "+2.24e+03 % against 100"),
+        (100.0, 2345.0, "", "+2,245 % against 100"),
         (100.0, None, "", ""),
     ],
 )

@@ -17,7 +17,7 @@ from ml_metrics.alerts import short_name, templates_of
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import counted, logger_of
-from ml_metrics.core.units import duration, exact, interval, readable
+from ml_metrics.core.units import change, duration, exact, interval
 from ml_metrics.core.values import short_digests
 from ml_metrics.store.run_folder import without_non_finite
 from ml_metrics.ui.dashboard.links import Links
@@ -99,7 +99,7 @@ def number_text(value: float | None, unit: str = "") -> str:
 
 def change_text(percent: float | None) -> str:
     """`+3.1 %`, `-12,300 %`; `-` for None."""
-    return "-" if percent is None else f"{'+' if percent > 0 else ''}{readable([percent], digits=3)[0]} %"
+    return "-" if percent is None else change(percent)
 
 
 def interval_text(ends: tuple[float, float] | None) -> str:

@@ -129,7 +129,7 @@ def test_a_mail_that_is_too_large_goes_without_its_pictures(small: MailServer) -
     (mail,) = small.mails
     assert isinstance(mail.content, bytes)
     assert b"image/png" not in mail.content
-    assert b"Download the logs" in mail.content
+    assert b"every run" in mail.content
 
 
 def test_a_text_that_is_too_large_is_cut_with_a_note(small: MailServer) -> None:

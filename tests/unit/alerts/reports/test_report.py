@@ -148,7 +148,7 @@ def recovery(*days: SimulatedRun, reported: tuple[str, ...], by: str | None = No
 
 def test_a_recovery_says_what_was_broken_for_how_long_and_the_values_now() -> None:
     report = recovery(good(), BAD, BAD, good(), reported=("out_of_bounds:accuracy_final", "out_of_bounds:memory_final"))
-    assert report.headline == "accuracy_final 0.9739, must be above 0.96 (+1 more)"
+    assert report.headline == "accuracy_final 0.9739, was 0.501, must be above 0.96"
     assert [fact.name for fact in report.values] == ["memory_final"]
     (sentence,) = report.sentences
     assert sentence.startswith(
@@ -156,7 +156,7 @@ def test_a_recovery_says_what_was_broken_for_how_long_and_the_values_now() -> No
     )
     assert [button.value for button in report.buttons] == ["Open the run", "Every run"]
     message = compose(report, [])
-    assert message.subject == f"[ML Metrics] {TEST.name} recovered: {report.headline}"
+    assert message.subject == f"[ML Metrics] {TEST.name} recovered after 2 days: {report.headline} (+1 more)"
     assert "It was broken for 2 days" in message.reasons[0].sentence
 
 
@@ -191,7 +191,7 @@ def report(number: int, day: SimulatedRun, folder: RunFolder) -> Report:
             MessageKind.BROKEN,
             sentences,
             warehouse=open_warehouse,
-            dashboard_url="http://x",
+            dashboard_url="http://x/ml-metrics",
         )
 
 
@@ -277,3 +277,54 @@ def test_a_level_that_changed_within_bounds_is_named() -> None:
     _, drift = suspects(*[good(throughput_final=1000 + day) for day in range(8)], *slow, broken)
     assert drift.startswith("throughput_final: the level fell from 1003.5 to 797.296 (-20.5 %)")
     assert f"first in run {run_of(9).key} of 2026-01-10 03:05" in drift
+
+
+LONG = f"gcr.io/my-project/mnist@sha256:{'c' * 64}"
+DEEP = f"{'layer/' * 50}loss"
+BOTH = good("worse", accuracy_final=0.95, **{DEEP: 9.0})
+TWO = {
+    "metric_success_conditions": {
+        "accuracy_final": {"comparison": "greater", "success_threshold": {"fixed_value": 0.96}},
+        DEEP: {"comparison": "less", "success_threshold": {"fixed_value": 1}},
+    }
+}
+CRASH = failed(JobStatus.FAILURE, "ExitCode:3")
+
+
+@pytest.mark.parametrize(
+    ("days", "line"),
+    [
+        ((BAD_SUSPECTS,), "failed: accuracy_final 0.499, must be above 0.96"),
+        ((good(), BAD_SUSPECTS), "failed: accuracy_final -48.4 % to 0.5"),
+        ((good(), OTHER_IMAGE), "failed: accuracy_final -48.4 % to 0.5; image aaaa → bbbb"),
+        (
+            (good(), OTHER_IMAGE, BAD_SUSPECTS),
+            "failed: accuracy_final -48.2 % to 0.501 since 3 Jan; image aaaa → bbbb",
+        ),
+        (
+            (good(), replace(BAD_SUSPECTS, image=LONG)),
+            "failed: accuracy_final -48.4 % to 0.5; image aaaa → cccccccc",
+        ),
+        (
+            (with_test(good(), regression_test_config=TWO), with_test(BOTH, regression_test_config=TWO)),
+            f"failed: {DEEP[:15]}…{DEEP[-16:]} 9, must be below 1 since 2 Jan (+1 more)",
+        ),
+        ((good(), CRASH), "failed: exit code 3"),
+        ((good(), CRASH, replace(CRASH, image="other@sha256:cccc")), "failed: exit code 3 since 3 Jan"),
+        ((good(), CRASH, failed(JobStatus.FAILURE, "ExitCode:4")), "failed: exit code 4"),
+        ((good(), failed(JobStatus.FAILURE, "OOMKilled")), "failed: out of memory (no limit, the node had none left)"),
+        ((failed(JobStatus.TIMEOUT, "DeadlineExceeded"),), "failed: stopped after 4 min 1 s by its timeout"),
+        ((good(), good(throughput_final=float("nan"))), "failed: throughput_final is not a finite number"),
+    ],
+)
+def test_the_first_line_says_what_how_much_since_when_and_what_changed(
+    days: tuple[SimulatedRun, ...], line: str
+) -> None:
+    folders = [simulate(number, day) for number, day in enumerate(days, start=1)]
+    message = compose(report(len(days), days[-1], folders[-1]), [])
+    assert message.subject == f"[ML Metrics] {TEST.name} {line}"
+    assert message.text.splitlines()[0] == f"{TEST.name} {line}"
+    assert line.partition(": ")[2] in message.html
+    *_, footer = message.text.partition("\n--\n")
+    assert [row.split()[0] for row in footer.splitlines()] == ["owner", "run", "tasks", "logs", "every"]
+    assert message.key == f"{run_of(len(days)).key}-broken"
