@@ -234,11 +234,8 @@ def recovery_of(
         verdict = verdicts.get(metric)
         if verdict is not None and verdict.value is not None:
             value, required = value_and_requirement(verdict.value, verdict.bounds or Bounds(), verdict.unit)
-            was = (
-                _broken_value(verdict, run, incident, warehouse)
-                if warehouse and len(now) < MAX_DETAILED_METRICS
-                else None
-            )
+            looked = warehouse if len(now) < MAX_DETAILED_METRICS else None
+            was = _broken_value(verdict, run, incident, looked) if looked else None
             before = "" if was is None else f", was {readable([was, verdict.value], verdict.unit)[0]}"
             must_be = f", must be {required}" if verdict.bounds is not None else ""
             now.append(Fact(metric, f"{value}{before}{must_be}" if before or must_be else f"{value} again"))

@@ -49,7 +49,7 @@ def test_a_worse_curve_is_one_mail_with_its_picture_until_it_is_accepted() -> No
     assert after[:12] == ["insufficient_data"] * 6 + ["pass"] * 6, "the history begins with the accepted run"
     assert after[12:] == ["pass", "pass", "fail", "fail"], "the accepted curve is the one to keep"
     assert [one.split(": ")[0] for one in subjects()[1:]] == [
-        f"[ML Metrics] {NAME} recovered",
+        f"[ML Metrics] {NAME} recovered after 2 days",
         f"[ML Metrics] {NAME} failed",
     ]
 

@@ -148,7 +148,7 @@ def recovery(*days: SimulatedRun, reported: tuple[str, ...], by: str | None = No
 
 def test_a_recovery_says_what_was_broken_for_how_long_and_the_values_now() -> None:
     report = recovery(good(), BAD, BAD, good(), reported=("out_of_bounds:accuracy_final", "out_of_bounds:memory_final"))
-    assert report.headline == "accuracy_final 0.9739, was 0.501, must be above 0.96"
+    assert report.headline == "accuracy_final 0.9739, was 0.5, must be above 0.96"
     assert [fact.name for fact in report.values] == ["memory_final"]
     (sentence,) = report.sentences
     assert sentence.startswith(
