@@ -21,6 +21,7 @@ from ml_metrics.alerts.channels.webhook import GoogleChat, Teams, Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.core.settings import Settings
 from servers.channels import Answer, http_service
+from unit.alerts.channels.every_http_channel import HTTP_CHANNELS
 from unit.alerts.reports import REPORT
 
 TEST = TestDefinition(name="t", image="i", command=("c",))
@@ -139,6 +140,22 @@ def test_error_reporting_logs_in_with_the_key_of_its_connection(connect: Any) ->
 
 KINDS = ("sendgrid", "webhook", "teams", "google_chat", "pagerduty", "opsgenie", "github")
 KEY = "s3cr3t-that-lets-anyone-post"
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.mark.parametrize("kind", FACTORIES)
+def test_each_channel_is_in_the_docs_and_under_attack(kind: str) -> None:
+    connection = FACTORIES[kind][1]
+    assert f"\n| `{kind}` | `{connection}` |" in (DOCS / "alerts.md").read_text(), "docs/alerts.md has a row of each"
+    settings = (DOCS / "settings.md").read_text()
+    assert f"`{kind}`" in settings, "the docstring of Settings.channels (core/settings.py) names each; then `make docs`"
+    assert f"`{connection}`" in settings, "the table of connections in docs/settings.md names each"
+    if kind not in {"smtp", "mlflow"}:  # which have tests of their own
+        assert kind in HTTP_CHANNELS, (
+            "hanging and hostile servers wait in tests/unit/alerts/channels/every_http_channel.py"
+        )
+    if kind not in {"smtp", "mlflow", "error_reporting"}:
+        assert kind in KINDS, "KINDS of this file asks whether a key is sent unencrypted"
 
 
 def channel(kind: str, host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, trusted: str = "") -> object:
