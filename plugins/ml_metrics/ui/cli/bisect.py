@@ -25,7 +25,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -45,7 +44,7 @@ from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import open_chosen
 from ml_metrics.ui.cli.inputs import read_repeats, read_text
-from ml_metrics.ui.cli.output import give, write_file
+from ml_metrics.ui.cli.output import give, tell, write_file
 
 SECONDS = 300.0
 """How long git may take to list commits, or to check one out."""
@@ -267,7 +266,8 @@ def run(arguments: Arguments) -> int:
     _check(arguments)
     listed = None if arguments.test else search_of_files(arguments)
     if arguments.dry_run:
-        _show_plan(listed or search_of_test(arguments))
+        plan = _plan(listed or search_of_test(arguments))
+        give(arguments, dict(line.split(": ", 1) for line in plan), map(printable, plan))
         return 0
     question = asdict(listed) if listed else asked(arguments)
     # what the journal of a test's search has besides the question
@@ -279,7 +279,8 @@ def run(arguments: Arguments) -> int:
         lines = journal.lines
         probes = [probe_of(f"{path}:{number}", line) for number, line in enumerate(lines, start=2)]
         if not lines:
-            _show_plan(search)
+            for line in _plan(search):
+                tell(line)
         while isinstance(step := next_probe(search, probes), int):
             journal.add(made(step, search.candidates[step], arguments, lines))
             probes.append(probe_of(str(path), lines[-1]))
@@ -304,17 +305,16 @@ def _check(arguments: Arguments) -> None:
         arguments.candidates = IMAGES
 
 
-def _show_plan(search: Search) -> None:
+def _plan(search: Search) -> list[str]:
     first, last = search.candidates[0], search.candidates[-1]
-    print(printable(f"candidates: {len(search.candidates):,}, from {first} to {last}"), file=sys.stderr)
-    print(f"planned: {expectation(search)}", file=sys.stderr)
+    return [f"candidates: {len(search.candidates):,}, from {first} to {last}", f"planned: {expectation(search)}"]
 
 
 def _report(search: Search, probes: Sequence[Probe], reason: str) -> None:
     probe = probes[-1]
     value = f"{probe.state.value}{', ' if reason else ''}{reason}" if probe.value is None else f"{probe.value:.6g}"
     text = f"run {len(probes)} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {value}"
-    print(printable(text), file=sys.stderr, flush=True)
+    tell(text)
 
 
 def _lines(search: Search, probes: Sequence[Probe], lines: Sequence[Mapping[str, Any]], found: Found) -> Iterator[str]:

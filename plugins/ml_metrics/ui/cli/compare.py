@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -33,7 +32,7 @@ from ml_metrics.pipeline.experiments import IMAGE, node_of
 from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, pair
 from ml_metrics.ui.cli.inputs import read_repeats
-from ml_metrics.ui.cli.output import give, table, warn, write_file
+from ml_metrics.ui.cli.output import give, table, tell, warn, write_file
 
 Ended = tuple[list["Compared"], "Step", list[str]]
 """The answers, the last step, and what limits the answers: runs that broke, hosts that changed."""
@@ -53,9 +52,11 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
     path = measuring.journal_path("compare", arguments.journal, {**question, "run": arguments.run})
     if arguments.dry_run or not path.exists():
         past = measuring.past_values(arguments, arguments.metric) if arguments.test else {}
-        print(f"planned: {printable(compare.expectation(plan, past))}", file=sys.stderr)
-    if arguments.dry_run:
-        return None
+        planned = compare.expectation(plan, past)
+        if arguments.dry_run:
+            give(arguments, {"planned": planned}, [printable(f"planned: {planned}")])
+            return None
+        tell(f"planned: {planned}")
     with measuring.journal_of(question, path) as journal:
         measuring.show_journal(journal, arguments.journal)
         lines = journal.lines
@@ -72,8 +73,8 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
             )
             text = f"run {len(runs)} of at most {plan.max_runs}: {arm} {versions[arm]}: "
             text += shown or f"broken: {lines[-1]['reason']}"
-            print(printable(text), file=sys.stderr, flush=True)
-    print(f"{len(runs)} runs: {step.reason}", file=sys.stderr)
+            tell(text)
+    (warn if step.broken else tell)(f"{len(runs)} runs: {step.reason}")
     if not (found := compare.answers(plan, _apart(runs, lines, plan.effect), facts)):
         reasons = dict.fromkeys(printable(_text(line, "reason")) for line in lines if line.get("reason"))
         raise UsageError(": ".join(filter(None, (f"nothing was measured: {step.reason}", ", ".join(reasons)))))

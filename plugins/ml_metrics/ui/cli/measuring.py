@@ -39,6 +39,7 @@ from ml_metrics.ui.cli.arguments import (
     whole_number,
 )
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
+from ml_metrics.ui.cli.output import tell
 from ml_metrics.warehouse import JobRow, Warehouse
 
 MOST_PERCENT = 1_000.0
@@ -91,7 +92,7 @@ def show_journal(journal: Journal, given: str | None) -> None:
     """Name the journal that nobody named, because a later question of the same words finds its runs there."""
     if not given:
         made = f", with {len(journal.lines)} runs that are not made again" if journal.lines else ""
-        print(printable(f"journal: {journal.path}{made}"), file=sys.stderr)
+        tell(f"journal: {journal.path}{made}")
 
 
 def output_of(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> str | TrialRun:
@@ -170,7 +171,7 @@ def check_trial(test: str, parameter: str, versions: Sequence[str]) -> None:
     """Raise ConfigError if trials of a test may not have these versions: each of them would break."""
     settings, definition = Settings.load(), definition_of(test)
     if definition is None:
-        print(f"{test} has no test file here: its trials show what they may run", file=sys.stderr)
+        tell(f"{test} has no test file here: its trials show what they may run")
         return
     for version in versions:
         check_version(definition, parameter, version, settings)

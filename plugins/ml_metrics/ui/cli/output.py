@@ -73,17 +73,23 @@ def wrapped(text: str, first: str = "", rest: str = "  ") -> list[str]:
     )
 
 
+def tell(text: str) -> None:
+    """A line on standard error about how far something is, on a terminal alone: in a pipe, only problems are there."""
+    if sys.stderr.isatty():
+        print(printable(text), file=sys.stderr, flush=True)
+
+
 def warn(message: str) -> None:
     print(f"warning: {printable(message)}", file=sys.stderr)
 
 
 def write_file(path: str, content: str) -> None:
-    """Print the path as well. Raises UsageError if the file cannot be written."""
+    """Raises UsageError if the file cannot be written."""
     try:
         Path(path).write_text(content, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    print(f"wrote {printable(path)}", file=sys.stderr)
+    tell(f"wrote {path}")
 
 
 def table(

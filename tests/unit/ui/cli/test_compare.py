@@ -177,7 +177,8 @@ def in_turns(*options: str, candidate: str = "slow", command: str = MEASURE) -> 
     return cli.main(["compare", *runs, *options])
 
 
-def test_runs_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_in_turns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert in_turns("--json") == 1
     printed = capsys.readouterr()
     found = json.loads(printed.out)["metrics"]
@@ -185,6 +186,11 @@ def test_runs_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["step_time"]["verdict"], found["step_time"]["runs"]) == ("worse", 12)
     assert "run 1 of at most 60: " in printed.err
     assert "12 runs: every metric is decided\n" in printed.err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+    assert in_turns("--dry-run") == 0
+    planned = capsys.readouterr()
+    assert planned.out.startswith("planned: ")
+    assert planned.err == ""
 
 
 SWEEP = """
@@ -196,7 +202,10 @@ print(json.dumps({"curve/ttft_ms": points, "wall_s": chance.gauss(10, 0.01)}))
 """
 
 
-def test_a_curve_is_compared_whole_beside_the_metrics(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_curve_is_compared_whole_beside_the_metrics(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     Path("sweep.py").write_text(SWEEP)
     command = f"{sys.executable} sweep.py"
     assert in_turns(command=command) == 1
@@ -217,7 +226,8 @@ def test_a_curve_is_compared_whole_beside_the_metrics(capsys: pytest.CaptureFixt
     assert (found["verdict"], found["where"]) == ("worse", "from 32 on (x)")
 
 
-def test_a_killed_comparison_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_comparison_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert in_turns("--json") == 1
     whole = capsys.readouterr().out
     lines = Path("journal.jsonl").read_bytes().splitlines(keepends=True)

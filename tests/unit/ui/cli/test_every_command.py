@@ -138,3 +138,25 @@ def positionals_of(argv: list[str]) -> list[int]:
     """The positions of the arguments between the command and its first option."""
     first_option = next((index for index, word in enumerate(argv) if word.startswith("--")), len(argv))
     return list(range(1, first_option))
+
+
+PROBLEMS = {
+    "backfill": "there is no run folder of a test",
+    "collect": "has no metrics in any of its 0 files",
+    "goodput": "warning: there is no goodput log",
+    "import": "no such column: job_name",
+    "load": "is not a run folder",
+    "stragglers": "warning: there is no goodput log",
+}
+"""What is wrong with the command lines above."""
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_only_problems_are_on_standard_error(
+    command: str, base: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", "configs")
+    cli.main([command, *base[command]])
+    printed = capfd.readouterr()
+    assert PROBLEMS.get(command, "") in printed.err, printed.out
+    assert command in PROBLEMS or not printed.err
