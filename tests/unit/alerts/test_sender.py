@@ -278,6 +278,20 @@ def test_a_message_that_fails_for_five_days_is_dead_and_saved(
     assert warehouse.senders.state(datetime.now(UTC)).dead == 2
 
 
+def test_a_user_need_not_wait_for_the_next_attempt(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted(mail, warehouse)
+    smtp.error = WRONG_KEY
+    send_pending(warehouse, mail)
+    smtp.error = None
+    assert send_pending(warehouse, mail).sent == 0
+    monkeypatch.setattr(messages, "HOLD_OFF", timedelta(minutes=1))
+    posted(mail, warehouse, 1)
+    done = send_pending(warehouse, mail, without_pauses=True)
+    assert (done.sent, done.pending, smtp.sent) == (1, 1, ["message 0"]), "its own process may be sending message 1"
+
+
 def test_a_message_whose_row_was_added_late_is_tried_a_few_times_before_it_is_dead(
     warehouse: Warehouse, mail: MailSettings, smtp: Fake
 ) -> None:

@@ -23,6 +23,7 @@ from ml_metrics.alerts.outbox.adopt import adopt
 from ml_metrics.alerts.outbox.attempt import (
     DAY,
     GIVEN_UP_AFTER,
+    MAX_LONG_PAUSE,
     DeliveryResult,
     Outcome,
     SentRecord,
@@ -89,14 +90,17 @@ def send_pending(
     seconds: float = PASS_SECONDS,
     wait: Callable[[float], None] | None = None,
     has_ended: Callable[[Run], bool | None] = lambda _: None,
+    without_pauses: bool = False,
 ) -> SenderPass:
     """Send what is due, and record the pass under the name `sender`. Two passes at once send nothing twice.
 
     `wait` waits for messages that are new, or whose sender vanished, and that are free within the pass; None leaves
-    them to the next. `has_ended` asks Airflow whether a run has ended; None if that is unknown.
+    them to the next. `has_ended` asks Airflow whether a run has ended; None if that is unknown. `without_pauses` also
+    tries what an earlier attempt left for later: its user may just have corrected a connection.
     """
     ends = time.monotonic() + seconds
-    one_pass = _Pass(warehouse, mail, ends, f"{sender} {uuid.uuid4().hex[:12]}")
+    ahead = MAX_LONG_PAUSE if without_pauses else timedelta(0)
+    one_pass = _Pass(warehouse, mail, ends, f"{sender} {uuid.uuid4().hex[:12]}", ahead)
     one_pass.prepare(has_ended)
     one_pass.send_due()
     pause = HOLD_OFF.total_seconds() + 1
@@ -168,6 +172,8 @@ class _Pass:
     mail: MailSettings
     ends: float
     lease: str
+    ahead: timedelta
+    """How far ahead a next attempt counts as due."""
     channels: WorkingChannels = field(default_factory=WorkingChannels)
     sent: int = 0
     revoked: int = 0
@@ -198,7 +204,9 @@ class _Pass:
 
     def send_due(self) -> None:
         now, began = self.warehouse.messages.moment(), time.monotonic()
-        due = self.warehouse.messages.due(now, MAX_MESSAGES)
+        due = self.warehouse.messages.due(now + self.ahead, MAX_MESSAGES)
+        # the process that wrote a message may be sending it for the first time
+        due = [one for one in due if one.attempts or one.next_attempt <= now or not self.ahead]
         self.revoked = sum(self.warehouse.messages.revoke(one, now) for one in due if one.lease)
         self._groups, self._late = deque(in_order(due)), for_digest(due, now)
 
@@ -240,7 +248,7 @@ class _Pass:
 
     def _send_one(self, row: StoredMessage, now: datetime) -> bool:
         """Send one message. False if later messages of its test should wait for it."""
-        wanted = {one.name: one for one in open_channels(row, self.mail, now)}
+        wanted = {one.name: one for one in open_channels(row, self.mail, now + self.ahead)}
         names = self.channels.claim(wanted, self.left)
         unused = set(names)
         try:

@@ -3,8 +3,8 @@ UTC.
 
 `ml-metrics alerts` explains their states. A `dead` message is saved in the outbox folder, and not tried again.
 
---send does what the DAG `ml_messages` does every five minutes, also beside it: nothing is sent twice. Then the exit
-code is 1 if a message is still pending.
+--send does what the DAG `ml_messages` does every five minutes, also beside it: nothing is sent twice. It does not wait
+for the next attempt. Then the exit code is 1 if a message is still pending.
 
 examples:
   ml-metrics messages --pending
@@ -69,7 +69,7 @@ def run(arguments: Arguments) -> int:
 def _send(warehouse: Warehouse) -> SenderPass:
     from ml_metrics.airflow import load_mail_settings
 
-    return send_pending(warehouse, load_mail_settings(), sender=COMMAND_LINE)
+    return send_pending(warehouse, load_mail_settings(), sender=COMMAND_LINE, without_pauses=True)
 
 
 def _read(warehouse: Warehouse, arguments: Arguments, now: datetime) -> list[StoredMessage]:
