@@ -1,5 +1,7 @@
-"""Accept the present level of a metric: its baseline restarts with that run, and the next runs are compared with the
-new level. The user, the time and the reason are stored.
+"""Accept a new level of a metric: its baseline restarts with --run, and later runs are compared with the new level. The
+user, the time and the reason are stored.
+
+Without --run, only the newest run is at the new level, and a condition that needs ten runs decides nothing until then.
 
 examples:
   ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"
