@@ -176,6 +176,25 @@ def test_pages_have_no_accessibility_violation(watched: Watched) -> None:
     watched.errors = [error for error in watched.errors if "404" not in error]
 
 
+TOP = "element => element.getBoundingClientRect().top + scrollY"
+HEIGHT = "element => element.getBoundingClientRect().height"
+
+
+@pytest.mark.parametrize("watched", [{"viewport": {"width": 1280, "height": 900}}], indirect=True)
+def test_what_a_person_looks_for_is_on_the_first_screen(watched: Watched) -> None:
+    """Fonts differ between machines, so places are compared rather than pixels."""
+    page = watched.go(LINKS.test(SHIFTED))
+    watched.wait_for_chart()
+    assert page.locator(".draw").first.evaluate(TOP) < 300
+    page = watched.go("inbox")
+    rows = page.locator(".inbox .row")
+    assert rows.count() > 0
+    assert {round(row.evaluate(HEIGHT)) for row in rows.all()} == {40}
+    assert rows.first.evaluate(TOP) < 300
+    page = watched.go(LINKS.run(run_of(SHIFTED, 0).key, SHIFTED))
+    assert page.get_by_text("loss_final").first.evaluate(TOP) < 300
+
+
 def test_every_cell_of_the_heatmap_is_reachable_by_keyboard(watched: Watched) -> None:
     page = watched.go("")
     cell = page.locator(".heat td.f:not(.l) a").first
