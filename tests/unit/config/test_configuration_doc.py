@@ -67,6 +67,7 @@ def shown(value: Any) -> str:
 def source(model: str, key: str) -> str:
     """The example as written in the file, on one line."""
     lines = EXAMPLE_FILE.read_text(encoding="utf-8").splitlines()
+    assert (model, key) in LINES, f"{EXAMPLE_FILE.name} has no example of {key} in {model}"
     begin = LINES[model, key]
     following = sorted(line for where, line in LINES.items() if len(where) <= 2 and line > begin)
     part = lines[begin - 1 : following[0] - 1] if following else lines[begin - 1 :]
@@ -144,13 +145,19 @@ def test_a_section_names_each_key() -> None:
     code = {name: set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]+`", found[name])))) for name in found}
     source = set(keys_of(MODELS["Source"]))
     keys = {name: set(keys_of(model)) - (source if name != "Source" else set()) for name, model in MODELS.items()}
-    assert {name: absent for name in found if (absent := keys[name] - code[name])} == {}
+    lacking = {name: absent for name in found if (absent := keys[name] - code[name])}
+    assert lacking == {}, "give each an example; then UPDATE_GOLDEN=1 writes the tables of docs/configuration.md"
+
+
+def test_the_page_of_conditions_explains_each_threshold() -> None:
+    text = DOC.with_name("conditions.md").read_text(encoding="utf-8")
+    assert [key for key in keys_of(MODELS["SuccessThreshold"]) if f"`{key}" not in text] == [], "a row of its bounds"
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_key_has_a_valid_example(name: str) -> None:
     keys = keys_of(MODELS[name])
-    assert list(EXAMPLES[name]) == list(keys), "an example for each key, in the models' order"
+    assert list(EXAMPLES[name]) == list(keys), f"{EXAMPLE_FILE.name}: an example for each key, in the models' order"
     for key, field in keys.items():
         kind: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
         TypeAdapter(kind).validate_python(EXAMPLES[name][key])
