@@ -186,7 +186,7 @@ def state_of(metric: StoredMetric) -> str:
         return text
     if metric.lower is None and metric.upper is None:
         return f"{text} is out of bounds"
-    return f"{text}, must be {interval(metric.lower, metric.upper, metric.unit, exact)}"
+    return f"{text}, must be {interval(metric.lower, metric.upper, metric.unit, exact, inclusive=metric.inclusive)}"
 
 
 def last_error(run: JobRow) -> str:

@@ -253,7 +253,7 @@ class TestDefinition(Strict):
     schedule: Annotated[str, checked(check_schedule)] | None = None
     """When it runs, in Airflow's `default_timezone`. Without one, only when triggered."""
     timeout: Duration = timedelta(hours=1)
-    """How long the workload may run."""
+    """How long each attempt of the workload may run."""
     startup_timeout: Duration = timedelta(minutes=20)
     """How long it may wait for a node and its image. Then the run counts as missed."""
     retries: int = Field(0, ge=0, le=100)

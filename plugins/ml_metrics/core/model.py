@@ -341,6 +341,11 @@ class StoredMetric:
     """The run in Airflow if it runs another one again; else None. Only rows for a judgement have it."""
 
     @property
+    def inclusive(self) -> bool:
+        """Whether a value on a bound passes, as the condition says."""
+        return " or equal to " in (self.rule or "")
+
+    @property
     def verdict_text(self) -> str:
         """The verdict in a list: `fail (warn)` where a broken condition does not fail the run, `-` without one."""
         warns = self.severity is Severity.WARN and self.outcome is not None and self.outcome.broken

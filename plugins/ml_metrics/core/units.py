@@ -75,14 +75,18 @@ def duration(seconds: float | None) -> str:
     return f"{count} {names[0]}{f' {rest} {names[1]}' if rest else ''}"
 
 
-def interval(lower: float | None, upper: float | None, unit: str = "", write: Write = quantities) -> str:
-    """`below 12 min`, `above 0.96`, `from 3 GB to 3.2 GB`; `-` if both sides are open."""
+def interval(
+    lower: float | None, upper: float | None, unit: str = "", write: Write = quantities, *, inclusive: bool = False
+) -> str:
+    """`below 12 min`, `at least 0.96`, `from 3 GB to 3.2 GB`; `-` if both sides are open."""
     low = None if lower is None or math.isinf(lower) else lower
     high = None if upper is None or math.isinf(upper) else upper
     least, greatest = write([low, high], unit)
-    if low is None or high is None:
-        return f"below {greatest}" if high is not None else (f"above {least}" if low is not None else "-")
-    return f"from {least} to {greatest}"
+    if low is not None and high is not None:
+        return least if low == high else f"from {least} to {greatest}"
+    if low is not None:
+        return f"{'at least' if inclusive else 'above'} {least}"
+    return "-" if high is None else f"{'at most' if inclusive else 'below'} {greatest}"
 
 
 def _digits(numbers: set[float], fewest: int) -> int:

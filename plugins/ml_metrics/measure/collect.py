@@ -21,6 +21,7 @@ from ml_metrics.measure.curves import curves_of
 from ml_metrics.measure.curves import metrics_of as curve_metrics
 from ml_metrics.measure.expressions import Names, compute
 from ml_metrics.measure.figures import figures_of
+from ml_metrics.measure.points import STEPS
 from ml_metrics.measure.readers import csv as csv_files
 from ml_metrics.measure.readers import (
     devices,
@@ -327,9 +328,20 @@ class Explained:
         from ml_metrics.measure import proposals
 
         sources = {"metric_collection_config": {"sources": self.proposed}}
-        judged = {"regression_test_config": {"metric_success_conditions": proposals.conditions(self.metrics)}}
+        judged = {"regression_test_config": {"metric_success_conditions": self.conditions()}}
         yield from proposals.as_yaml(sources)
         yield from proposals.as_yaml(judged)
+
+    def conditions(self) -> dict[str, Any]:
+        """For some of its metrics."""
+        from ml_metrics.measure import proposals
+
+        return proposals.conditions(self.metrics)
+
+    def steps_by_place(self) -> Iterator[str]:
+        """Yield fields that are proposed as steps only because they grow: a load or a size does, too."""
+        steps = (entry.get("step") for entry in self.proposed.get("documents", ()))
+        yield from (step for step in steps if step and step not in STEPS)
 
 
 OF_FILES = frozenset(SOURCES) - {"memory", "literals"}

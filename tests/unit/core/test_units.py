@@ -46,6 +46,8 @@ def test_bounds_in_words() -> None:
     units = ["", "%", "B", "s", "s", "s"]
     texts = ["below 1.24", "above 0.5 %", "from 3 GB to 3.2 GB", "-", "-", "below 12 min"]
     assert [interval(*each, unit) for each, unit in zip(bounds, units, strict=True)] == texts
+    inclusive = [interval(*each, inclusive=True) for each in ((None, 2), (0.76, None), (2, 2), (1, 2))]
+    assert inclusive == ["at most 2", "at least 0.76", "2", "from 1 to 2"]
 
 
 def test_numbers_of_a_headline_are_short_and_told_apart() -> None:

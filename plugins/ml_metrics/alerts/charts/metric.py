@@ -365,7 +365,8 @@ def _bound_lines(x: Spec, y: Spec, now: StoredMetric) -> Iterator[Spec]:
     line = {"type": "line", "interpolate": "step", "color": GREY, "strokeWidth": 1.5, "strokeDash": [5, 4]}
     yield {"data": {"name": "bounds"}, "mark": line, "encoding": {"x": x, "y": y, "detail": {"field": "side"}}}
     low, high = y["scale"]["domain"]
-    for bound, words, dy in ((now.lower, "above", 12), (now.upper, "below", -9)):
+    least, most = ("at least", "at most") if now.inclusive else ("above", "below")
+    for bound, words, dy in ((now.lower, least, 12), (now.upper, most, -9)):
         if drawable(bound, Axis.LINEAR):
             text = {"value": f"must be {words} {readable([bound], now.unit)[0]}"}
             mark = {"type": "text", "align": "left", "dx": 4, "dy": dy, "fontSize": FONT_SIZE, "color": "#374151"}

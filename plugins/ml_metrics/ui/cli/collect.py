@@ -159,7 +159,10 @@ def explained_lines(one: Explained, *, brief: bool = False) -> Iterator[str]:
         yield ""
         yield from (f"    {printable(line)}" for line in one.lines())
         yield ""
-        yield f"They give {count}:"
+        for step in one.steps_by_place():
+            yield from wrapped(f"If {step} is a load or a size, judge one curve instead: docs/curves.md")
+        judged = len(one.conditions())
+        yield f"They give {count}" + (f", and judge {judged} of them:" if judged < len(one.metrics) else ":")
     elif one.source:
         yield f"{name}: {one.source}, {count}"
     else:

@@ -143,7 +143,8 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for verdict in verdicts:
         severity = " (warn)" if verdict.severity is Severity.WARN and verdict.outcome is not Outcome.PASS else ""
         limits = verdict.bounds or Bounds()
-        bounds = f", must be {interval(limits.lower, limits.upper, verdict.unit)}" if verdict.bounds else ""
+        required = interval(limits.lower, limits.upper, verdict.unit, inclusive=limits.inclusive)
+        bounds = f", must be {required}" if verdict.bounds else ""
         why = "; ".join(part for part in (verdict.rule, verdict.reason) if part)
         yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {printable(verdict.metric)}"
         yield from indented(f"value {number(verdict.value, verdict.unit)}{bounds}")

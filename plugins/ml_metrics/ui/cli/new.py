@@ -17,6 +17,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -32,11 +33,11 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import HIGHER, LOWER, is_generated
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted
-from ml_metrics.measure import Environment, collect_run
+from ml_metrics.measure import Environment, collect_run, explain_file
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, login_name
 from ml_metrics.ui.cli.collect import run_folder
-from ml_metrics.ui.cli.output import give
+from ml_metrics.ui.cli.output import give, wrapped
 
 QUESTIONS = {
     "name": "name of the test",
@@ -77,8 +78,10 @@ def run(arguments: Arguments) -> int:
     conditions = _conditions(folder) if folder else []
     test, path = _write(root, _text(answers, conditions))
     document = {"test": test.name, "file": str(path), "conditions": conditions}
+    unread = ", ".join(_unread(folder)) if folder else ""
     lines = [
         f"wrote {path}, with {counted(len(test.regression_test_config.metric_success_conditions), 'condition')}",
+        *wrapped(unread and f"not read: {unread}; `ml-metrics collect --explain {arguments.run_dir}` shows how"),
         f"check it:  ml-metrics validate {path}",
         f"run it:    ml-metrics run {test.name}",
     ]
@@ -173,6 +176,13 @@ def _conditions(folder: RunFolder) -> list[tuple[str, str]]:
         if one.better in words and one.name != "total_wall_time" and not is_generated(one.name)
     ]
     return found[:MOST_CONDITIONS]
+
+
+def _unread(folder: RunFolder) -> Iterator[str]:
+    """Yield the files with numbers that become metrics only by a config."""
+    limits = Settings.load().limits
+    explained = (explain_file(file, folder, MetricCollectionConfig(), limits) for file in folder.files())
+    yield from (one.file for one in explained if one.proposed)
 
 
 def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:

@@ -118,7 +118,7 @@ def value_text(metric: StoredMetric) -> str:
 
 def bounds_text(metric: StoredMetric) -> str:
     """`-` if there are none."""
-    return interval(metric.lower, metric.upper, metric.unit, exact)
+    return interval(metric.lower, metric.upper, metric.unit, exact, inclusive=metric.inclusive)
 
 
 @dataclass(frozen=True, slots=True)

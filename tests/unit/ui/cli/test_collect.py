@@ -130,6 +130,19 @@ def test_an_unknown_file_becomes_a_judged_metric_by_the_printed_lines_alone(
     assert values == {"eval/accuracy": 0.91, "eval/top 5": 0.99, "loss_final": 2.5}
 
 
+def test_a_table_over_a_load_leads_to_curves_and_metrics_that_nothing_judges_are_counted(
+    tmp_path: Path, ml: Shell
+) -> None:
+    (tmp_path / "load.csv").write_text("concurrency,throughput\n1,95\n2,188\n4,371\n")
+    runs = [{"name": name, "p50_ms": 1.5, "p99_ms": 2.5} for name in ("decode", "prefill")]
+    (tmp_path / "bench.json").write_text(json.dumps({"runs": runs, "throughput": 8}))
+    (tmp_path / "history.json").write_text(json.dumps([{"epoch": one, "loss": 1 / one} for one in (1, 2)]))
+    said = ml("collect", str(tmp_path), "--explain")
+    assert "If concurrency is a load or a size, judge one curve instead: docs/curves.md\nThey give 1 metric:" in said
+    assert "They give 5 metrics, and judge 3 of them:" in said
+    assert said.count("one curve instead") == 1
+
+
 def test_without_a_config_files_are_explained_and_not_collected(tmp_path: Path, ml: Shell) -> None:
     (tmp_path / "a.txt").write_text("hello\n")
     assert "--explain RUN_DIR" in ml("collect", str(tmp_path), code=2)

@@ -55,6 +55,16 @@ def test_a_finished_run_gives_program_and_conditions(configs: Path, tmp_path: Pa
     }
 
 
+@pytest.mark.usefixtures("configs")
+def test_a_file_that_no_source_reads_is_named(tmp_path: Path, ml: Shell) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "bench.json").write_text('{"runs": [{"name": "decode", "p99_ms": 19.0}]}')
+    (run / "train.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
+    said = " ".join(ml("new", "mine", "--from", str(run), "--command", "c").split())
+    assert f"with 2 conditions not read: bench.json; `ml-metrics collect --explain {run}` shows how check it:" in said
+
+
 def cron_job(**container: Any) -> dict[str, Any]:
     """A CronJob as the older system's templates make it."""
     config = {
