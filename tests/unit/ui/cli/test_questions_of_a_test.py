@@ -118,9 +118,10 @@ def of_image(image: str) -> float | str:
 
 
 def test_the_images_between_two_runs(
-    airflow: Callable[[str, Level], Airflow], capsys: pytest.CaptureFixture[str]
+    airflow: Callable[[str, Level], Airflow], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One of them cannot be pulled any more. The same command again reads its journal, although the history grew."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     running = airflow("image", of_image)
     assert bisect("--good", GOOD, "--bad", BAD, "--junit", "found.xml", "--json") == 0
     printed = capsys.readouterr()
@@ -146,7 +147,7 @@ def test_the_newest_broken_run_is_the_default(
 ) -> None:
     running = airflow("image", of_image)
     assert bisect("--dry-run") == 0
-    assert "candidates: 4, from " in capsys.readouterr().err
+    assert "candidates: 4, from " in capsys.readouterr().out
     assert running.ran == []
     assert list(Path().glob("*.jsonl")) == []
 
@@ -270,13 +271,14 @@ def compare(*options: str) -> int:
 
 
 def test_images_are_compared_on_the_nodes_that_they_ran_on(
-    airflow: Callable[[str, Level], Airflow], capsys: pytest.CaptureFixture[str]
+    airflow: Callable[[str, Level], Airflow], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The form of the question has no journal; the runs that it takes by the history are stated before any starts."""
     running = airflow("image", lambda image: 0.7 if image == "app:2" else 0.5)
     assert compare("--dry-run") == 0
-    assert "planned: 12 to 16 runs for a change of 2 %: the noise of loss is " in capsys.readouterr().err
+    assert "planned: 12 to 16 runs for a change of 2 %: the noise of loss is " in capsys.readouterr().out
     assert running.ran == []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert compare("--metric", "loss") in {0, 1}
     printed = capsys.readouterr()
     assert printed.err.index("planned: ") < printed.err.index("run 1 of at most 60")
