@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.ui.dashboard import source
-from ml_metrics.ui.dashboard.app import app
+from ml_metrics.ui.dashboard.app import MOVED, app
 from ml_metrics.ui.dashboard.links import ASSETS
 from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 from ml_metrics.warehouse.database import Database
@@ -125,6 +125,12 @@ def test_head_returns_the_headers_of_get(shown: TestClient, page: str) -> None:
     head, get = shown.head(page), shown.get(page)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == get.headers["content-type"]
+
+
+def test_every_page_is_among_those_that_tests_ask_for() -> None:
+    others = {"/assets/{name}", "/icon.svg", "/{rest:path}", "/metrics", "/file", "/experiment", *MOVED}
+    routes = {route.path for route in app.routes if isinstance(route, APIRoute) and "GET" in route.methods} - others
+    assert routes == {page.partition("?")[0] for page in PAGES}, "PAGES of sample_runs.py has an address of each page"
 
 
 def test_every_get_route_answers_head() -> None:
