@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from email import message_from_bytes, policy
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
+from ml_metrics.ui import cli
 from ml_metrics.ui.cli import demo
 from ml_metrics.warehouse import open_warehouse
 
@@ -34,4 +36,8 @@ def test_the_fleet_has_an_incident_of_each_kind(tmp_path: Path, monkeypatch: pyt
         message_from_bytes(mail.read_bytes(), policy=policy.default)["Subject"] for mail in folder.glob("mails/*")
     ]
     assert any("gemma2-9b-train-v5e" in subject and "recovered" in subject for subject in subjects)
+    told = r"\[ML Metrics\] resnet50-train-v5p failed: step_time_p50 \+.* % to .* since .*; image aaaa0000 → bbbb0000"
+    assert any(re.fullmatch(told, subject) for subject in subjects)
+    run = next((folder / "runs" / "resnet50-train-v5p").iterdir())
+    assert cli.main(["load", str(run), "--warehouse", f"sqlite:///{folder}/warehouse.db"]) == 0
     assert {path.name for path in (folder / "pages").iterdir()} >= {"index.html", "inbox.html", "assets"}

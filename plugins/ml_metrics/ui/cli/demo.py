@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -309,7 +309,7 @@ def _run(story: Story, ago: int, ended: datetime, warehouse: Warehouse) -> None:
     folder, random = RunFolder.of(run, settings.storage_root), Random(run.key)  # noqa: S311  (no secret)
     wrong = story.until <= ago <= story.since
     status, detail = FAILURES[story.failure] if wrong and story.failure else (JobStatus.SUCCESS, None)
-    folder.write("run", {name: getattr(run, name) for name in Run.__dataclass_fields__})
+    folder.write("run", {**asdict(run), "test_file": test.model_dump(mode="json", exclude_unset=True)})
     folder.write_workload(
         Workload(
             status,
