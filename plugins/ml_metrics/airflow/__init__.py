@@ -6,7 +6,6 @@ from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ml_metrics.airflow.assets import passed_asset
-    from ml_metrics.airflow.callbacks import levels_of
     from ml_metrics.airflow.channels import load_mail_settings
     from ml_metrics.airflow.cluster_check import ClusterCheck, NodePool, check_cluster, namespace_by_connection
     from ml_metrics.airflow.clusters.manifests import job_set, with_parameters

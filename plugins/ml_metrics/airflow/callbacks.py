@@ -198,21 +198,7 @@ def post_answer(key: str, result: Mapping[str, Any], test: str, asked: tuple[str
 DAY = timedelta(days=1)
 """A message is decided a little before its incident is opened."""
 MOST_SENTENCES = 5
-MOST_METRICS = 50
-"""The levels that one answer accepts: the others are accepted on the page of the test."""
 MAX_REASON = 1000
-
-
-def levels_of(opened: Warehouse, incident: Incident) -> dict[str, str]:
-    """Return the metrics whose new level can be accepted, each with the first run of the incident that has a value."""
-    left = list(dict.fromkeys(filter(None, map(alerts.changed_metric_of, incident.reported))))[:MOST_METRICS]
-    levels: dict[str, str] = {}
-    for run in incident.run_keys:
-        place = opened.runs.place(run) if left else None
-        found = opened.metrics.named_of_run(place, left) if place else {}
-        levels |= {metric: run for metric in left if metric in found and found[metric].value is not None}
-        left = [metric for metric in left if metric not in levels]
-    return levels
 
 
 def incident_to_ask_about(test: str) -> str:
@@ -221,7 +207,7 @@ def incident_to_ask_about(test: str) -> str:
         incident = opened.incidents.find_open(test)
         if incident is None:
             raise NothingToAskError("no incident of the test is open")
-        _check_unanswered(opened, incident, levels_of(opened, incident))
+        _check_unanswered(opened, incident, alerts.levels_of(opened, incident))
         return incident.opened_by
 
 
@@ -229,7 +215,7 @@ def question_about(test: str, incident: str) -> alerts.Question:
     """Return the question about an incident. Raises NothingToAskError with the reason if there is nothing to ask."""
     with warehouse() as opened:
         found = _open_incident(opened, test, incident)
-        levels = levels_of(opened, found)
+        levels = alerts.levels_of(opened, found)
         _check_unanswered(opened, found, levels)
         newest = opened.runs.latest(test)
         dag_id = (newest.dag_id if newest else None) or test

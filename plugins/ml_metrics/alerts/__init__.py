@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.no_regression import close_as_no_regression
     from ml_metrics.alerts.outbox.post import Posted, hurry, post
     from ml_metrics.alerts.outbox.sender import COMMAND_LINE, send_if_no_sender_runs, send_pending
-    from ml_metrics.alerts.problems import changed_metric_of, level_of, metric_of, short_name
+    from ml_metrics.alerts.problems import changed_metric_of, level_of, levels_of, metric_of, short_name
     from ml_metrics.alerts.render import escaped, one_line, templates_of
     from ml_metrics.alerts.runs import RunNotifier
     from ml_metrics.alerts.settings import (

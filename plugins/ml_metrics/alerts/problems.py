@@ -13,8 +13,11 @@ from ml_metrics.warehouse import IMPORT_ERROR, MISSED, MISSING, PAUSED, RENAMED,
 
 if TYPE_CHECKING:
     from ml_metrics.pipeline import RunState
+    from ml_metrics.warehouse import Incident, Warehouse
 
 
+MOST_LEVELS = 50
+"""The levels that one answer accepts: the others are accepted on the page of the test."""
 GATE = "task:assert_success"
 """The name of the problem that the gate task failed."""
 OVERDUE = "overdue"
@@ -84,6 +87,18 @@ def changed_metric_of(problem: str) -> str:
     """Return the metric whose new level a person can accept; empty if the problem is not that of a value."""
     kind, _, metric = problem.partition(":")
     return metric if kind in {"out_of_bounds", "change_point"} else ""
+
+
+def levels_of(warehouse: Warehouse, incident: Incident) -> dict[str, str]:
+    """Return the metrics whose new level can be accepted, each with the first run of the incident that has a value."""
+    left = list(dict.fromkeys(filter(None, map(changed_metric_of, incident.reported))))[:MOST_LEVELS]
+    levels: dict[str, str] = {}
+    for run in incident.run_keys:
+        place = warehouse.runs.place(run) if left else None
+        found = warehouse.metrics.named_of_run(place, left) if place else {}
+        levels |= {metric: run for metric in left if metric in found and found[metric].value is not None}
+        left = [metric for metric in left if metric not in levels]
+    return levels
 
 
 def short_name(problem: str) -> str:

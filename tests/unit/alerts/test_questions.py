@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.airflow import levels_of, warehouse
+from ml_metrics.airflow import warehouse
 from ml_metrics.airflow.callbacks import check_unanswered, incident_to_ask_about, question_about, store_answer
-from ml_metrics.alerts import Act
+from ml_metrics.alerts import Act, levels_of
 from ml_metrics.core.errors import NothingToAskError
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.warehouse import StoredMessage, run_record

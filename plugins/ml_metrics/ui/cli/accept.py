@@ -1,7 +1,8 @@
 """Accept a new level of a metric: its baseline restarts with --run, and later runs are compared with the new level. The
 user, the time and the reason are stored.
 
-Without --run, only the newest run is at the new level, and a condition that needs ten runs decides nothing until then.
+By default that is the first bad run of the open incident about the metric, as for the button of a mail, else the newest
+run. A condition that needs ten runs decides nothing until then.
 
 examples:
   ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from ml_metrics.alerts import levels_of
 from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, add_value
@@ -24,7 +26,7 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test")
     add_value(parser, "metric", "METRIC", "the metric")
     add_value(parser, "--reason", "TEXT", "the reason, for later readers", required=True)
-    add_value(parser, "--run", "KEY", "the first run of the new level, by the start of its key; default: the newest")
+    add_value(parser, "--run", "KEY", "the first run of the new level, by the start of its key; default: see above")
     add_by(parser)
     add_warehouse(parser)
 
@@ -51,6 +53,8 @@ def _first_run(warehouse: Warehouse, arguments: Arguments) -> StoredMetric:
     values = [value for value in stored if value.value is not None]
     if not values:
         raise unknown_metric(warehouse, test, metric)
+    if not key and (incident := warehouse.incidents.find_open(test)) is not None:
+        key = levels_of(warehouse, incident).get(metric, "")
     chosen = [value for value in values if value.run_key.startswith(key)] if key else values[:1]
     if len(chosen) != 1:
         count = f"{len(chosen)} runs" if chosen else "no run"

@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
-from ml_metrics.airflow import levels_of
-from ml_metrics.alerts import Act, level_of, metric_of, page_of_run, page_of_test, short_name
+from ml_metrics.alerts import Act, level_of, levels_of, metric_of, page_of_run, page_of_test, short_name
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus, StoredMetric
 from ml_metrics.core.money import money_of, texts_of

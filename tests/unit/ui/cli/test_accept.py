@@ -18,6 +18,15 @@ def test_accepting_a_level(address: str, ml: Shell) -> None:
         assert [each.value for each in warehouse.acceptances.of_test(TEST)] == [280.0, 300.0]
 
 
+def test_the_level_of_an_open_incident_begins_with_its_first_bad_run(address: str, ml: Shell) -> None:
+    with open_warehouse(address) as warehouse:
+        for night in (8, 9, 10):
+            reasons = ["out_of_bounds:total_wall_time", "missing:loss_final"]
+            warehouse.incidents.report(TEST, run_of(night).key, fingerprint="f", reasons=reasons)
+    accepted = ml("accept", TEST, "total_wall_time", "--reason", "larger data", "--warehouse", address)
+    assert f"run {run_of(8).key[:8]} of" in accepted
+
+
 def test_the_run_has_to_be_unambiguous(address: str, ml: Shell) -> None:
     argv = ["accept", TEST, "total_wall_time", "--reason", "x", "--warehouse", address]
     assert "--run zzz: no run" in ml(*argv, "--run", "zzz", code=2)
