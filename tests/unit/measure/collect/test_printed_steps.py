@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.limits import Allowance
@@ -91,6 +91,7 @@ def printed(text: str, workload: Workload, profile: str = "maxtext", name: str =
 
 
 @settings(max_examples=20, deadline=None)
+@example(absl, [1.0] * 9 + [0.5] + [1.0] * 10, 1.0, 5, 1.0, 10)
 @given(
     st.sampled_from([absl, megatron]),
     st.lists(st.floats(0.5, 1.5), min_size=20, max_size=60),
@@ -115,7 +116,9 @@ def test_goodput_is_within_one_percent_of_the_recorder(
         job.step(step, seconds[step], saving if step % every == every - 1 else 0.0)
         step += 1
     recorded, from_log = job.end()
-    assert from_log.goodput_percent == pytest.approx(recorded.goodput_percent, rel=0.01, abs=0.5)
+    # a log does not say when the last step before the kill ended: it takes as long as others, which differ by a second
+    unknown = 0.0 if killed_at is None else 100 / job.now
+    assert from_log.goodput_percent == pytest.approx(recorded.goodput_percent, rel=0.01, abs=0.5 + unknown)
 
 
 def test_lines_of_every_tenth_step_are_ten_steps() -> None:
