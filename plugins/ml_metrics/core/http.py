@@ -139,6 +139,8 @@ class Client:
             finally:
                 connection.close()
         except (HTTPException, OSError, ValueError) as error:
+            # in Python 3.11, only the traceback has the answer of a proxy that refused, and with it the open socket
+            error.__traceback__ = None
             raise unreachable(self.service, error, unconfirmed=self.deadline.handed_over) from None
 
     def _connection(self, parts: SplitResult) -> HTTPConnection:
