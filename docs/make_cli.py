@@ -35,7 +35,7 @@ from ml_metrics.pipeline.experiments.trial import TrialRun
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli import main
 from ml_metrics.ui.cli.arguments import HelpFormatter, Parser
-from ml_metrics.ui.cli.commands import COMMANDS, GROUPS, parser_of
+from ml_metrics.ui.cli.commands import GROUPS, parser_of
 from ml_metrics.warehouse.warehouse import open_warehouse
 
 TEST = "digits-cpu"
@@ -55,11 +55,12 @@ ACCURACIES = (0.971, 0.974, 0.938)
 CONFIG = "include/metric_configs/digits-cpu.yaml"
 STORAGE_ROOT = ".airflow/ml_metrics/runs"
 MAX_LINES = 8
+MAX_WIDTH = 120
 """Longer output is cut."""
 EVERYWHERE = ("--json", "--warehouse ADDRESS", "--deployment NAME", "TEST")
 """Arguments that sections do not name."""
-MAX_CALLS = 2
-"""`--help` has more examples."""
+TWO_CALLS = {"judge", "new"}
+"""Commands with two examples, of different uses; others have one. `--help` has more."""
 UNTOLD = {
     *("changes", "cluster", "clusters", "completion", "cost", "import", "load", "messages", "nodes", "open", "pools"),
     *("report", "schema", "storage", "stragglers", "validate"),  # little can be learnt from it
@@ -73,8 +74,8 @@ TOLD_LINES = {"history": 1}
 INTRODUCTION = """\
 # The command line
 
-`ml-metrics` calls the same functions as the tasks of a run: at a terminal, in CI, and in scripts. `ml-metrics --help`
-lists the commands, `ml-metrics COMMAND --help` explains one.
+`ml-metrics` calls the same functions as the tasks of a run. `ml-metrics --help` lists the commands, `ml-metrics
+COMMAND --help` explains one.
 
 | exit code | meaning |
 | --- | --- |
@@ -91,6 +92,7 @@ Every command that reads or writes history has `--warehouse` and `--deployment`;
 HYPERFINE = '{"results": [{"command": "sleep 0.01", "times": [0.0131, 0.0130, 0.0132], "exit_codes": [0, 0, 0]}]}'
 
 CURVE = """
+$ ml-metrics curve serving-cpu
 run df9a3112 of 2026-03-24 07:55, 3 curves
 
 curve           over         from              unit  verdict
@@ -180,11 +182,16 @@ def shared_options() -> str:
 
 def _shared() -> dict[tuple[str, str], list[str]]:
     """Return the arguments that are the same in at least three commands, each with their names."""
+    return {argument: names for argument, names in _commands_with().items() if len(names) >= 3}
+
+
+def _commands_with() -> dict[tuple[str, str], list[str]]:
+    """Return each argument with the commands that have it, in the order of the page."""
     found: dict[tuple[str, str], list[str]] = {}
-    for name in COMMANDS:
+    for name in (name for group in GROUPS.values() for name in group.commands):
         for action in filter(_is_shown, parser_of(name)._actions):
             found.setdefault((_form(action), _about(action)), []).append(name)
-    return {argument: names for argument, names in found.items() if len(names) >= 3}
+    return found
 
 
 def _is_shown(action: Action) -> bool:
@@ -202,8 +209,8 @@ def _about(action: Action) -> str:
     return f"{text} (required)" if action.required and action.option_strings else text
 
 
-def _arguments(parser: Parser) -> str:
-    """Return the arguments of a command: those of several commands only by their names."""
+def _arguments(name: str, parser: Parser) -> str:
+    """Return the arguments of a command: those that the page has explained only by their names."""
     shared, blocks = _shared(), []
     groups = {
         group.title or "": {_form(action): _about(action) for action in filter(_is_shown, group._group_actions)}
@@ -213,6 +220,11 @@ def _arguments(parser: Parser) -> str:
     named = [form for form, _ in common if form not in EVERYWHERE]
     if named:
         blocks.append(f"  {', '.join(named)}: see above")
+    twice = _explained_before(name, [form for group in groups.values() for form in group.items()])
+    for other, forms in twice.items():
+        line = f"{', '.join(form for form, _ in forms)}: see `{other}`"
+        blocks.extend(f"  {part}" for part in textwrap.wrap(line, 76, break_on_hyphens=False))
+        common += forms
     first = {**groups.pop("positional arguments"), **groups.pop("options")}
     for title, group in {"": first, **groups}.items():
         own = {form: about for form, about in group.items() if (form, about) not in common}
@@ -220,6 +232,16 @@ def _arguments(parser: Parser) -> str:
         lines = [line for form, about in own.items() for line in _wrapped(form, about, width)]
         blocks.extend([f"{title}:", *lines] if title and lines else lines)
     return "\n".join(blocks)
+
+
+def _explained_before(name: str, arguments: list[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    """Return the arguments that an earlier section explains, by its command."""
+    explained: dict[str, list[tuple[str, str]]] = {}
+    for argument in arguments:
+        first, *others = _commands_with()[argument]
+        if len(others) == 1 and first != name and argument[0] not in EVERYWHERE:
+            explained.setdefault(first, []).append(argument)
+    return {other: found for other, found in explained.items() if len(found) > 1 or len(found[0][1].split()) > 6}
 
 
 def _wrapped(form: str, about: str, width: int) -> list[str]:
@@ -233,7 +255,7 @@ def _calls(parser: Parser) -> list[str]:
     """Return the first examples of the help, without one that has no argument if there are others."""
     lines = (parser.epilog or "").partition("\n")[2].rstrip().replace("\\\n", "\\\0").splitlines()
     calls = [line.strip().replace("\0", "\n") for line in lines if len(line.split()) > 2 or len(lines) == 1]
-    return calls if "completion" in parser.prog else calls[:MAX_CALLS]
+    return calls if "completion" in parser.prog else calls[:2]
 
 
 def _section(name: str, lines: list[str], folder: str) -> str:
@@ -242,7 +264,10 @@ def _section(name: str, lines: list[str], folder: str) -> str:
     shown = CURVE if name == "curve" else ""
     if name not in UNTOLD:
         shown += "\n".join(map(_shown, lines[: TOLD_LINES.get(name)])).replace(folder, "/home/jane/project")
-    arguments = _arguments(parser)
+        calls = calls[1:] if shown else calls
+    if name not in TWO_CALLS | {"completion"}:
+        calls = [] if shown else calls[:1]
+    arguments = _arguments(name, parser)
     return (
         "\n\n".join(
             part
@@ -275,7 +300,10 @@ def _shown(line: str) -> str:
     if file:
         Path(file).write_text(out.getvalue(), encoding="utf-8")
         return f"$ {line}"
-    printed = out.getvalue().rstrip().splitlines()
+    lines = out.getvalue().rstrip().splitlines()
+    printed = [
+        line if len(line) <= MAX_WIDTH else textwrap.shorten(line, MAX_WIDTH, placeholder=" ...") for line in lines
+    ]
     if len(printed) > MAX_LINES:
         printed = [*printed[:MAX_LINES], "..."]
     return "\n".join([f"$ {line}", *printed])

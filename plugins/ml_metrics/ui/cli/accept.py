@@ -1,8 +1,7 @@
-"""Accept a new level of a metric: its baseline restarts with --run, and later runs are compared with the new level. The
-user, the time and the reason are stored.
+"""Accept a new level of a metric: its baseline restarts with --run, and later runs are compared with the new level.
 
-By default that is the first bad run of the open incident about the metric, as for the button of a mail, else the newest
-run. A condition that needs ten runs decides nothing until then.
+By default, --run is the first bad run of the open incident about the metric, as for the button of a mail, else the
+newest run. A condition that needs ten runs decides nothing until then.
 
 examples:
   ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"

@@ -1,5 +1,5 @@
-"""Acknowledge the open alert of a test: somebody is working on it. Further failures wait for the next digest. The
-recovery is reported as always. A test that vanished or was renamed is then forgotten.
+"""Acknowledge the open alert of a test: somebody is working on it. Further failures wait for the next digest. A
+test that vanished or was renamed is then forgotten.
 
 --assign, --regression and --no-regression do this instead, the last two even after the test has recovered.
 --no-regression closes an open alert as a false alarm, and accepts the levels that it is about.

@@ -2,8 +2,7 @@
 rules, or to restore a lost warehouse. Each run is judged by the conditions that its test had when it ran, or by those
 of --config.
 
-No message is sent. Documents that this deployment did not sign are refused. Exit code 2: a run could not be read; the
-others are loaded.
+No message is sent. Exit code 2: a run could not be read; the others are loaded.
 
 examples:
   ml-metrics backfill tf-mnist-example-cpu --config stricter.yaml

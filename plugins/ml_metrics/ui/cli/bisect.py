@@ -8,8 +8,7 @@ Or the candidates are the lines of a file, from good to bad, and a command measu
 CANDIDATE, and prints the value in its last line. Exit code 125: the candidate cannot be tested. Any other error: the
 run broke, and after three in a row the candidate is left out.
 
-The same command continues from the journal after a kill. Without --from and --to, the search first measures both ends:
-at least 12 runs.
+Without --from and --to, the search first measures both ends: at least 12 runs.
 
 examples:
   ml-metrics bisect tf-mnist-example-cpu loss_final

@@ -1,6 +1,5 @@
 """Choose conditions by the history of a test. For each metric, print its noise, and a condition that has at most one
-false alarm in 1,000 runs, with its verdicts about the past. The smallest change that it finds within 7 runs is
-simulated from this noise.
+false alarm in 1,000 runs, with its verdicts about the past (docs/conditions.md).
 
 With --apply, comments and layout of the test file stay. Conditions with a fixed value, fixed bounds or `compare_to` are
 left alone, and metrics without any condition too, unless --metric names them.

@@ -6,8 +6,8 @@
   stop         stop it and the pods that run in it
   kubeconfig   start it if necessary, and print the path of its kubeconfig
 
-No image is pulled: commands must be installed here. Where the kernel has Landlock, a container reaches nothing of
-Airflow's home but its own run folder. Its working folder holds links to everything in --image-folder (docs/install.md).
+No image is pulled: commands must be installed here. A container's working folder holds links to everything in
+--image-folder. Where the kernel has Landlock, the container reaches only some folders (docs/install.md).
 
 examples:
   export KUBECONFIG=$(ml-metrics cluster kubeconfig)

@@ -1,6 +1,6 @@
 """Show the clusters of the setting `clusters`, or check them: Airflow's account, each permission of the Role in
 docs/kubernetes.md, and the node pools, if Airflow may list nodes. Without the setting, the cluster of tests that name
-none is checked. Nothing is created. Exit code 1: a cluster gave no answer, or a permission is missing.
+none is checked. Exit code 1: a cluster gave no answer, or a permission is missing.
 
 examples:
   ml-metrics clusters

@@ -1,7 +1,6 @@
 """Show the cost of runs, by test, by owner, and by reason. Trials are included.
 
-The cost was stored when a run ended, by the prices of that time. Without a price book there are chip hours only.
-Amounts are exact, and the reasons add up to the cost.
+The prices are those of the time when a run ended. Without a price book there are chip hours only (docs/goodput.md).
 
 examples:
   ml-metrics cost

@@ -1,8 +1,8 @@
-"""Run one test twice: a small network must reach an accuracy of 0.96. Trained for one epoch it fails, and a mail gives
-the reason; trained for ten it passes, and a mail reports the recovery.
+"""Run one test twice: a small network must reach an accuracy of 0.96. Trained for one epoch it fails, trained for ten
+it passes, and a mail reports each.
 
-Both are real Airflow runs of mnist-cpu.yaml, in pods of the local cluster. They take about two minutes. An installed
-package needs the extra `demo` (docs/install.md).
+Both are Airflow runs of mnist-cpu.yaml, in pods of the local cluster: about two minutes. An installed package needs the
+extra `demo` (docs/install.md).
 
 examples:
   ml-metrics demo

@@ -1,5 +1,5 @@
 """List the comparisons and searches of the DAGs ml-metrics-compare and ml-metrics-bisect with their answers, newest
-first. The journals of the commands `compare` and `bisect` are files in the folders of their users.
+first. Those of the commands `compare` and `bisect` have journals of their own.
 
 examples:
   ml-metrics experiments --limit 5

@@ -1,8 +1,7 @@
 """Show the runs of a test, newest first, with why each failed, and a curve of each metric from old to new. With
 METRIC, show its values, and the bounds by which each was judged. Times are UTC.
 
-Trials are listed and marked, but are not in curves nor in the lines of --jsonl. The commands with an option --history
-read these lines, and the document of --json.
+Trials are listed and marked, but are not in curves nor in the lines of --jsonl.
 
 examples:
   ml-metrics history tf-mnist-example-cpu

@@ -1,10 +1,7 @@
-"""Import the runs that other programs recorded: asv, pytest-benchmark, Google Benchmark, MLflow, W&B (offline),
-PyTorch HUD, Perfherder, a table of Apache Otava or any other, or the tables of an older system by their address. Files
-are recognised by their content.
+"""Import the runs that other programs recorded (docs/formats.md), such as asv, MLflow or W&B (offline), or the tables
+of an older system by their address. Files are recognised by their content.
 
-All files are read before the first run is written. A second import adds the missing runs and duplicates none. Imported
-runs have no verdict: `ml-metrics judge --all` judges them. Exit code 2: a file cannot be read, and only
---skip-unreadable imports the others.
+Imported runs have no verdict: `ml-metrics judge --all` judges them. Exit code 2: a file cannot be read.
 
 examples:
   ml-metrics import .asv/results --test sorting
@@ -38,7 +35,7 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "--mapping", "FILE", "what the columns of a table mean, as YAML")
     names = f"if the content does not tell: {', '.join(BY_NAME)}"
     add_value(parser, "--from", "KIND", names, str, choices=BY_NAME, dest="kind")
-    add_flag(parser, "--skip-unreadable", "leave out files that cannot be read")
+    add_flag(parser, "--skip-unreadable", "if a file cannot be read, import the others")
     add_flag(parser, "--dry-run", "write nothing")
     add_warehouse(parser)
 

@@ -1,8 +1,7 @@
 """Load run folders into the warehouse as they are; `ml-metrics backfill` measures and judges again first. A run that
 the warehouse has already is replaced. It belongs to the deployment that its folder names.
 
-A folder whose documents this deployment did not sign is refused: a workload may have written them. Exit code 2: a
-folder could not be read; the others are loaded.
+Exit code 2: a folder could not be read; the others are loaded.
 
 examples:
   ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*

@@ -1,10 +1,10 @@
 """Show the messages about tests: whether they were sent, on which channels, and when each is tried again. Times are
 UTC.
 
-`ml-metrics alerts` explains their states. A `dead` message is saved in the outbox folder, and not tried again.
+`ml-metrics alerts` explains the states. A `dead` message is saved in the outbox folder, and not tried again.
 
---send does what the DAG `ml_messages` does every five minutes, also beside it: nothing is sent twice. It does not wait
-for the next attempt. Then the exit code is 1 if a message is still pending.
+--send does what the DAG `ml_messages` does every five minutes, without a wait for the next attempt; nothing is sent
+twice. Then the exit code is 1 if a message is still pending.
 
 examples:
   ml-metrics messages --pending

@@ -1,8 +1,8 @@
 """Show a night in ten lines, as the mail of the morning does: what needs a person, what moved together, what
 recovered, what stays silent and why.
 
-With an alert budget (docs/alerts.md), also show what was sent and held back, and what half and twice the budget would
-have sent. Metrics whose alarms of four weeks came and went are listed with a proposal.
+With an alert budget (docs/alerts.md), also show what it let pass and held back, and a proposal for each metric whose
+alarms came and went.
 
 examples:
   ml-metrics night

@@ -1,6 +1,5 @@
-"""Show which nodes are slow: by how much runs take longer there than on other nodes, with an interval that holds for
-all nodes together with a probability of 99.5 %. A node is slow if its interval excludes 0 and its effect is at least 1
-%. Tests need to run on several nodes in turn (docs/goodput.md).
+"""Show which nodes are slow: by how much runs take longer there than on other nodes, and how certain that is. Tests
+need to run on several nodes in turn (docs/goodput.md).
 
 examples:
   ml-metrics nodes

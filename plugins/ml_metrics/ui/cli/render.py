@@ -1,8 +1,7 @@
-"""Print a test as a Kubernetes object in YAML, to try a workload. Several hosts add a headless service; `job_set`
-makes a JobSet.
+"""Print a test as a Kubernetes object in YAML, to try a workload.
 
-Nothing collects or judges what you apply with kubectl: Airflow runs a test file by itself. The workload writes below
-the storage root if that is a bucket, else into the bucket OUTPUT_BUCKET of the config map `gcs-buckets`.
+Nothing collects or judges what you apply with kubectl. The workload writes below the storage root if that is a bucket,
+else into the bucket OUTPUT_BUCKET of the config map `gcs-buckets`.
 
 examples:
   ml-metrics render include/metric_configs/mnist-cpu.yaml

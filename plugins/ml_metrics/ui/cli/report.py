@@ -1,5 +1,5 @@
-"""Write the dashboard as files that a browser opens from a disk, a bucket or an attachment, without a server or network
-access: index.html, the open incidents, and a page of curves for each test.
+"""Write the dashboard as files that a browser opens without a server or network access: index.html, the open incidents,
+and a page of curves for each test.
 
 examples:
   ml-metrics report report/

@@ -1,9 +1,8 @@
 """Show what the run folders of each test take, and what a prune would free. Exit code 1: a folder could not be removed
 completely.
 
-Kept whatever their age are the newest good run of each test, runs of open incidents, runs in progress and runs whose
-message waits. Journals of comparisons and searches are kept as long as a run that ended like them. Rows in the
-warehouse stay, unless --rows is given.
+Some folders stay whatever their age (docs/runs.md). Journals of comparisons and searches are kept as long as a run that
+ended like them.
 
 examples:
   ml-metrics storage
@@ -66,7 +65,7 @@ def add_arguments(parser: Parser) -> None:
     ):
         about = f"how long the folder of {what} is kept; default: {setting}, else for ever"
         add_value(parser, option, "DAYS", about, whole_number(1, pipeline.MAX_DAYS))
-    add_flag(parser, "--rows", "rows of all tests instead of folders")
+    add_flag(parser, "--rows", "rows of all tests in the warehouse instead of folders")
     about = "default: keep_rows_days"
     add_value(parser, "--keep-rows-days", "DAYS", about, whole_number(1, pipeline.MAX_DAYS))
     add_warehouse(parser)

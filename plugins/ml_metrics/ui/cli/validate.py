@@ -51,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "--with-run", "RUN_DIR", about)
     about = (
         "also try the conditions on past runs (docs/conditions.md): of each test in the warehouse, of another TEST, "
-        "or of a FILE as `ml-metrics history` prints it"
+        "or of a FILE of `ml-metrics history`"
     )
     add_value(parser, "--with-history", "TEST|FILE", about, nargs="?", const=True)
     about = "check by this policy; default: that of the settings"
