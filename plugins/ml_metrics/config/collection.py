@@ -156,7 +156,7 @@ class LogLine(Strict):
     example: str
     """A line that must match, which `validate` checks."""
     contains: str = ""
-    """Lines without this text are skipped, which is much faster."""
+    """Lines without this text are skipped, much faster."""
 
     @model_validator(mode="after")
     def matches_its_example(self) -> LogLine:
@@ -466,7 +466,7 @@ class OwnCurves(Strict):
     succeeded: CurveField = ""
     """The field that is 0 or false at a failed point."""
     achieved: CurveField = ""
-    """The field with the achieved rate, if x is the requested one: below 90 % of it, a point is saturated."""
+    """The field with the achieved rate, if x is the requested one."""
 
 
 class Objective(Strict):
@@ -577,7 +577,7 @@ class MetricCollectionConfig(Strict):
     """Which values of a run become metrics."""
 
     default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
-    """The strategies, each of which makes a metric `<tag>_<strategy>`."""
+    """The strategies: each makes a metric `<tag>_<strategy>`."""
     metric_to_aggregation_strategy: dict[NamePattern, tuple[Strategy, ...] | TagAggregation] = Field(
         default_factory=dict, validation_alias=AliasChoices(*SPELLINGS)
     )

@@ -226,7 +226,7 @@ class TestDefinition(Strict):
     name: str = Field("", validate_default=True)
     """At most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
     description: str = ""
-    """The purpose of the test, in a sentence."""
+    """The purpose of the test."""
     owner: str = Field("unowned", max_length=250)
     """Whom to contact when it fails."""
     emails: tuple[Address, ...] = ()
@@ -234,7 +234,7 @@ class TestDefinition(Strict):
     sender: Address | None = None
     """Their sender. Default: that of the channel."""
     tags: tuple[Annotated[str, Field(max_length=100)], ...] = Field((), max_length=50)
-    """Tags in the Airflow UI: at most 50, each of at most 100 characters."""
+    """Tags in the Airflow UI: up to 50, each of up to 100 characters."""
 
     params: Params = Field(default_factory=dict)
     """What users can change when they trigger a run."""
@@ -263,7 +263,7 @@ class TestDefinition(Strict):
     priority: int = Field(1, ge=1, le=MAX_PRIORITY)
     """The priority in the pool; greater is first."""
     quarantine: Quarantine | None = None
-    """Mutes the alerts until the end of a day (UTC). The test still runs."""
+    """Mutes the alerts until the end of a day (UTC)."""
     on_regression: OnRegressionField = None
     """Starts a search for the version that broke a metric."""
     decide: bool = False
@@ -311,7 +311,7 @@ class TestDefinition(Strict):
     """What breaks on purpose, and when."""
 
     metric_config: str | None = None
-    """A file with the two configs below. The test's own values take precedence."""
+    """A file with the two configs below."""
     metric_collection_config: MetricCollectionConfig = Field(default_factory=MetricCollectionConfig)
     """Which values become metrics."""
     regression_test_config: RegressionTestConfig = Field(default_factory=RegressionTestConfig)
@@ -321,7 +321,7 @@ class TestDefinition(Strict):
     efficiency: EfficiencyConfig = Field(default_factory=EfficiencyConfig)
     """What its chips cost, and what a step computes."""
     extends: str | None = None
-    """A file with values for keys that this file does not set."""
+    """A file to inherit values from."""
     sweep: dict[str, Any] = Field(default_factory=dict)
     """A test for each combination."""
 

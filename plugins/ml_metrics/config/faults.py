@@ -142,8 +142,7 @@ class Fault(Strict):
     at: Annotated[str, _unless_template(parse_at)]
     """`step 20`, `90s` after the start of the workload, or `random(10m..20m seed 7)`, the same for each seed."""
     what: Annotated[str, _unless_template(parse_what)]
-    """`kill`, `terminate`, `delete_pod`, `evict`, `freeze(30s)`, `slow(2x, 60s)`, `out_of_memory`, `disk_full(30s)`, or
-    `lose_storage(checkpoints, 30s)`."""
+    """The kind of fault, with its numbers."""
     where: Annotated[str, _unless_template(parse_where)] = ANYWHERE
     """`host 1`, `any` (one, drawn), `coordinator` (host 0), or `all`."""
     times: int = Field(1, ge=1, le=MAX_FAULTS)

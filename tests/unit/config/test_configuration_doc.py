@@ -35,6 +35,27 @@ MODELS = {
 }
 
 
+IN_WORDS = {
+    "Keys of a test": "Resources SecretKey Cluster Quarantine",
+    "`params`": "Parameter",
+    "`on_regression`": "OnRegression OwnSearch",
+    "`goodput`": "CloudLog GCPOptions",
+    "`efficiency`": "ModelFlops Transformer MixtureOfExperts",
+    "`metric_collection_config`": "Steps TagAggregation Expression TimeToAccuracy",
+    "What is known about a metric": "MetricFacts",
+    "`sources`": "Source PerfZero Devices",
+    "`sources.json_lines`": "Csv",
+    "`sources.documents`": "DocumentMetric",
+    "`sources.logs`": "LogProfile",
+    "`sources.curves`": "CurveY ValueOfCurve AreaOfCurve Objective",
+    "`regression_test_config`": "Rerun",
+    "A condition": "Baseline OtherRuns MinChange Confirm Near",
+    "`success_threshold`": "ChangePoint WithinBounds PercentDifference",
+    "A curve": "SweepCondition",
+}
+"""The models without a table, by the section that names their keys."""
+
+
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     """The keys, each in one spelling."""
     found: dict[int, tuple[str, FieldInfo]] = {}
@@ -119,24 +140,24 @@ def test_the_page_matches_the_models() -> None:
     text = DOC.read_text(encoding="utf-8")
     headings = set(re.findall(r"^##+ (.*)$", text, re.MULTILINE))
     fill = re.compile(
-        r"<!-- (keys: (?P<model>\w+)(?: without (?P<without>[\w, ]+?))?|accelerators) -->\n.*?<!-- end -->", re.DOTALL
+        r"<!-- (keys: (?P<model>\w+)(?: without (?P<without>[\w, ]+?))?|accelerators) -->\n\n?(?:\|.*\n)*"
     )
     assert set(sections(text)) == set(MODELS)
 
     def filled(found: re.Match[str]) -> str:
         content = table(found["model"], found["without"] or "", headings) if found["model"] else accelerators()
-        return f"<!-- {found[1]} -->\n\n{content}\n\n<!-- end -->"
+        return f"<!-- {found[1]} -->\n\n{content}\n"
 
     check(str(DOC), fill.sub(filled, text))
 
 
 def sections(text: str) -> dict[str, str]:
-    """The section of each model: it has a table of its keys, or names them, `<!-- in words: Size -->`."""
+    """The section of each model: it has a table of its keys, or names them."""
     return {
         name: section
         for section in re.split(r"^(?=##+ )", text, flags=re.MULTILINE)
-        for names in re.findall(r"<!-- (?:in words|keys): (.*?)(?: without .*?)? -->", section)
-        for name in names.split(", ")
+        for name in re.findall(r"<!-- keys: (\w+)", section)
+        + IN_WORDS.get(section[: section.find("\n")].strip("# "), "").split()
     }
 
 
