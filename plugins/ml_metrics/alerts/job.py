@@ -66,7 +66,9 @@ def job_words(workload: Workload, error: str) -> tuple[str, str]:
 
 
 def job_facts(workload: Workload, headline: str) -> Iterator[Fact]:
-    """Yield the cluster's own message unless the headline has it. Status and reason are among the facts of the run."""
+    """Yield the reason under its name in docs and lists, and the cluster's own message unless the headline has it."""
+    if workload.failure_reason:
+        yield Fact("reason", workload.failure_reason)
     detail = " ".join((workload.detail or "").split())
     if detail and detail.rstrip(".") not in headline:
         yield Fact("the cluster", detail)

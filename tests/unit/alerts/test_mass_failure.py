@@ -87,9 +87,14 @@ class Night:
         return bool(self.on_duty) and self.on_duty[-1].kind is not MessageKind.RECOVERED
 
     def told(self) -> Counter[str]:
-        """How often each failure was told to an owner."""
-        texts = (f"{one.subject} {one.text}" for one in self.tests.sent.messages if one.recipients != DUTY)
-        return Counter(code for text in texts for code in set(re.findall(r"exit code \d+", text)))
+        """How often each failure was told to an owner. A digest also lists what is open, told before or not."""
+        found: Counter[str] = Counter()
+        for message in self.tests.sent.messages:
+            if message.recipients != DUTY:
+                told = re.sub(r"\* needs a person: .*", "", f"{message.subject} {message.text}")
+                listed = {code for code in re.findall(r"exit code \d+", message.text) if not found[code]}
+                found.update(listed | set(re.findall(r"exit code \d+", told)))
+        return found
 
 
 @contextmanager
@@ -119,6 +124,8 @@ AGAIN = [*(("fails", one) for one in "abc"), *(("passes", one) for one in "abc")
 
 @given(events=EVENTS, minute=st.sampled_from([0, 30, 58]))
 @example(events=[*AGAIN, *AGAIN, *AGAIN], minute=0)
+@example(events=[*(("fails", one) for one in "abca")], minute=0)
+@example(events=[*(("fails", one) for one in "abca"), ("digest", "")], minute=0)
 @example(events=[*AGAIN, ("wait", 5), ("sender", "")], minute=58)
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_fails_and_recovers_each_owner_is_told_once_and_each_mass_failure_is_reported_once(

@@ -77,10 +77,10 @@ def test_a_failed_job_has_a_headline(found: Workload, error: str, short: str, he
 
 def test_the_cluster_has_the_last_word_unless_it_is_in_the_headline() -> None:
     found = workload(JobStatus.MISSED, "ImagePullBackOff", PULL)
-    (fact,) = job_facts(found, job_words(found, "")[1])
-    assert (fact.name, fact.value) == ("the cluster", PULL)
+    facts = [(one.name, one.value) for one in job_facts(found, job_words(found, "")[1])]
+    assert facts == [("reason", "ImagePullBackOff"), ("the cluster", PULL)]
     full = workload(JobStatus.MISSED, "Unschedulable", NO_NODE)
-    assert list(job_facts(full, job_words(full, "")[1])) == []
+    assert [one.name for one in job_facts(full, job_words(full, "")[1])] == ["reason"]
 
 
 def advice(folder: Path, problem: str, workload: Workload, *tags: str) -> str:
