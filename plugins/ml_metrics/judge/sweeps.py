@@ -105,6 +105,18 @@ class Aligned:
     moved: float = 0.0
     """How far the newest run has moved along a frontier, as a share of both of its curves."""
 
+    def at(self, points: NDArray[np.bool_]) -> Aligned:
+        """These points alone."""
+        return replace(
+            self,
+            x=self.x[points],
+            place=self.place[points],
+            distances=self.distances[:, points],
+            reference=self.reference[points],
+            noise=self.noise[points],
+            bends=None if self.bends is None else self.bends[:, points],
+        )
+
 
 def points_of(curve: Sweep, known: tuple[float, ...] | None = None) -> Line:
     """The x and y of a curve, each x once. `known`: an x of which that is known."""

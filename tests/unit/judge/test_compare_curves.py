@@ -74,6 +74,24 @@ def test_another_grid_is_no_difference() -> None:
     assert compared(lambda _, y: 1.2 * y, grid=OTHER_GRID).answer is Answer.WORSE
 
 
+@pytest.mark.parametrize(
+    ("grid", "change", "answer"),
+    [
+        (GRID[:6], 1.1, Answer.WORSE),
+        (GRID[:6], 1.0, Answer.UNDECIDED),
+        (GRID[3:], 1.0, Answer.UNDECIDED),
+        ([*GRID, 256.0, 512.0], 1.0, Answer.EQUIVALENT),
+    ],
+)
+def test_a_candidate_that_does_not_reach_as_far_is_never_equivalent(
+    grid: Sequence[float], change: float, answer: Answer
+) -> None:
+    found = compared(lambda _, y: change * y, 30, grid=grid)
+    assert found.answer is answer
+    reaches = f"The candidate reaches from {grid[0]:g} to {grid[-1]:g}, the base from 1 to 128"
+    assert (reaches in found.reason) == (answer is not Answer.EQUIVALENT)
+
+
 @pytest.mark.parametrize(("better", "answer"), [("", Answer.WORSE), ("higher", Answer.BETTER), ("lower", Answer.WORSE)])
 def test_the_direction_is_that_of_the_curve_or_what_is_stated(better: str, answer: Answer) -> None:
     chance = random.Random(1)

@@ -159,6 +159,9 @@ def compared(
     )
     hidden = found.shift is not Shift.UNDECIDED and hides_memory(arms)
     notes = [_reason(result, found.shift, effect, arms), *([HIDDEN] if hidden else [])]
+    if whole and whole.shorter:
+        is_undecided = found.shift is Shift.UNDECIDED
+        notes = [*(["not all of the base is compared"] if is_undecided else notes), whole.shorter]
     for arm, name in ((base, "base"), (candidate, "candidate")):
         if arm.left_out:
             values = "value of the {} is" if arm.left_out == 1 else "values of the {} are"

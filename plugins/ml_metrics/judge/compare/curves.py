@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from statistics import median_high, median_low
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -90,6 +91,8 @@ class Whole:
     """There, in percent."""
     interval: tuple[float, float] | None = None
     """Where the change is, for the whole curve; None if runs are too few for one."""
+    shorter: str = ""
+    """That the candidate does not reach as far as the base, so that it is not equivalent."""
 
 
 def compared_curves(blocks: Sequence[MeasuredBlock], effect: float, level: float, better: str = "") -> Whole:
@@ -113,7 +116,19 @@ def _columns(blocks: Sequence[MeasuredBlock]) -> _Columns | None:
             places.append(both)
     lines = [points_of(one) for one in curves]
     found = aligned([*lines, max(lines, key=lambda line: len(line[0]))]) if places else None
-    return None if found is None else _Columns.of(found, places, curves[0])
+    if found is None:
+        return None
+    arms = [[row for both in places for row in both[arm]] for arm in (0, 1)]
+    reached = np.all([np.isfinite(found.distances[rows]).mean(axis=0) >= COVERED for rows in arms], axis=0)
+    if not reached.any():
+        return None
+    x = [[lines[row][0] for row in rows] for rows in arms]
+    (first, last), (own_first, own_last) = (
+        (median_low([one[0] for one in arm]), median_high([one[-1] for one in arm])) for arm in x
+    )
+    shorter = f"The candidate reaches from {own_first:g} to {own_last:g}, the base from {first:g} to {last:g}"
+    is_shorter = own_first > first or own_last < last
+    return _Columns.of(found.at(reached), places, curves[0], shorter if is_shorter else "")
 
 
 def _is_alike(one: Sweep, curves: Sequence[Sweep]) -> bool:
@@ -134,9 +149,11 @@ class _Columns:
     places: list[tuple[list[int], list[int]]]
     """The rows of base and candidate of each block."""
     axis: str
+    shorter: str
+    """That the candidate does not reach as far as the base."""
 
     @classmethod
-    def of(cls, found: Aligned, places: list[tuple[list[int], list[int]]], curve: Sweep) -> _Columns:
+    def of(cls, found: Aligned, places: list[tuple[list[int], list[int]]], curve: Sweep, shorter: str) -> _Columns:
         numbers = numbers_of(found, 1)
         ranges = [at for at, name in enumerate(numbers.where) if name != MOVED]
         weights = numbers.weights[ranges]
@@ -154,6 +171,7 @@ class _Columns:
             np.hstack([points @ weights.T, points])[:-1],
             places,
             f"{curve.x_name} in {curve.x_unit}" if curve.x_unit else curve.x_name,
+            shorter,
         )
 
     def rows(self, arm: int) -> list[int]:
@@ -186,11 +204,11 @@ class _Columns:
         found = Found(Shift.UNDECIDED)
         is_great = is_new & (np.abs([self._percent(each) for each in changes]) >= effect)
         if not is_great.any() and all(decide(arms, effect, level).shift is Shift.EQUIVALENT for arms in ranges):
-            found = Found(Shift.EQUIVALENT, 1 - level)
+            found = found if self.shorter else Found(Shift.EQUIVALENT, 1 - level)
         elif is_new.any():
             found = Found(Shift.HIGHER if side > 0 else Shift.LOWER, 1 - 2 * rates[side])
         ends = (low, high) if math.isfinite(low + high) and 2 / len(dealt) <= level else None
-        return Whole(found, self.blocks(column), f" {self.where[column]} ({self.axis})", middle, ends)
+        return Whole(found, self.blocks(column), f" {self.where[column]} ({self.axis})", middle, ends, self.shorter)
 
     def _percent(self, change: float) -> float:
         return 100 * (math.expm1(min(change, 50.0)) if self.is_share else change)
