@@ -292,6 +292,18 @@ def test_a_user_need_not_wait_for_the_next_attempt(
     assert (done.sent, done.pending, smtp.sent) == (1, 1, ["message 0"]), "its own process may be sending message 1"
 
 
+def test_a_user_does_not_send_what_a_sender_that_lost_its_lease_may_still_send(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted(mail, warehouse)
+    monkeypatch.setattr(messages, "HOLD_OFF", timedelta(minutes=1))
+    (row,) = warehouse.messages.due(warehouse.messages.moment())
+    warehouse.messages.take(row, "stopped", datetime.now(UTC) - HOUR)
+    for _ in range(2):
+        assert send_pending(warehouse, mail, without_pauses=True).sent == 0
+    assert (only(warehouse).lease, smtp.tries) == ("", [])
+
+
 def test_a_message_whose_row_was_added_late_is_tried_a_few_times_before_it_is_dead(
     warehouse: Warehouse, mail: MailSettings, smtp: Fake
 ) -> None:

@@ -204,9 +204,8 @@ class _Pass:
 
     def send_due(self) -> None:
         now, began = self.warehouse.messages.moment(), time.monotonic()
-        due = self.warehouse.messages.due(now + self.ahead, MAX_MESSAGES)
-        # the process that wrote a message may be sending it for the first time
-        due = [one for one in due if one.attempts or one.next_attempt <= now or not self.ahead]
+        found = self.warehouse.messages.due(now + self.ahead, MAX_MESSAGES)
+        due = [one for one in found if not _may_be_sent_now(one, now)]
         self.revoked = sum(self.warehouse.messages.revoke(one, now) for one in due if one.lease)
         self._groups, self._late = deque(in_order(due)), for_digest(due, now)
 
@@ -418,6 +417,13 @@ def _since_then(kind: MessageKind, row: StoredMessage, warehouse: Warehouse) -> 
 
 def _minute(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _may_be_sent_now(row: StoredMessage, now: datetime) -> bool:
+    """Whether the process that wrote a message, or a sender that lost its lease, may still be sending it."""
+    soon = now + HOLD_OFF
+    waits = any(is_due(one, soon) and not is_due(one, now) for one in row.channels.values())  # after an attempt
+    return now < row.next_attempt <= soon and not waits
 
 
 def for_digest(rows: Iterable[StoredMessage], now: datetime) -> set[str]:
