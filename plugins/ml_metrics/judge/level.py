@@ -340,14 +340,14 @@ class _Loss:
 
     kind: LossKind
     first: int
+    told: int
+    """The place of the run that revealed it."""
     before: float
     watch: _Watch
     taken: list[_Run]
     runs: list[float]
     """The values since it began, without the rhythm."""
     rate: float | None = None
-    repeated: bool = False
-    """Whether another loss had just closed, so that the metric is rather flaky than back."""
     size: float = 0.0
     again: int | None = None
     searched: int = 0
@@ -554,7 +554,8 @@ class _Follower:
         if loss.add(run, rest):
             if loss.kind in {LossKind.MODES, LossKind.MIX}:
                 returned = [run]
-            elif loss.repeated or loss.is_interleaved():
+            elif loss.is_interleaved() or (loss.kind is LossKind.LEVEL and loss.told - self.closed <= FLAKY_CLOSES):
+                # another loss had just closed: the metric is rather flaky than back
                 loss.kind = LossKind.FLAKY
                 return []
             else:
@@ -634,12 +635,11 @@ class _Follower:
     ) -> bool:
         """Open a loss of the newest runs, which are not accepted."""
         before = watch.noise.level if before is None else before
-        repeated = kind is LossKind.LEVEL and self.runs[-1].place - self.closed <= FLAKY_CLOSES
         taken, rest = self.runs[-runs:], self.rest[-runs:]
         beyond = [run.place for run, each in zip(taken, rest, strict=True) if each - before > watch.smallest]
         first = beyond[0] if beyond and kind is not LossKind.SLOW else taken[0].place
         size = middle(rest) - before
-        self.loss = _Loss(kind, first, before, watch, taken, rest, rate, repeated, size, searched=runs)
+        self.loss = _Loss(kind, first, taken[-1].place, before, watch, taken, rest, rate, size, searched=runs)
         self._take(runs)
         return True
 
@@ -780,7 +780,7 @@ class _Follower:
             episodes = sum(mark and not before for before, mark in zip([False, *newest], newest, strict=False))
             if watch.judgeable and episodes > 1 and episodes + 0.5 * (found - episodes) >= needed:
                 first = self.runs[-runs:][newest.index(True)].place
-                self.loss = _Loss(LossKind.FLAKY, first, noise.level, watch, [], [])
+                self.loss = _Loss(LossKind.FLAKY, first, self.runs[-1].place, noise.level, watch, [], [])
                 return True
         return False
 

@@ -282,6 +282,28 @@ def test_a_jump_is_told_even_where_the_level_wanders() -> None:
     walk[150:] *= 1.5
     found = follow(walk, LevelRule(worse=1))
     assert [found.at(run).kind for run in (149, 152)] == [None, LossKind.JUMP]
+    # runs of one night are no three witnesses, and hide no single run that is far off
+    found = follow(walk, LevelRule(worse=1), nights=[*range(149), 148, 150, 150, 150, *range(153, 200)])
+    assert [found.at(run).kind for run in (152, 153, 154)] == [None, None, LossKind.JUMP]
+    assert found.at(150).one_run
+
+
+@pytest.mark.parametrize(
+    ("level", "healthy", "kind", "after"),
+    [
+        (noisy([(100, 200)]), 18, LossKind.LEVEL, LossKind.FLAKY),
+        (noisy([(100, 200)]), 25, LossKind.LEVEL, None),
+        (WANDERING["a random walk"](np.random.default_rng(2), 200), 18, LossKind.JUMP, None),
+    ],
+)
+def test_a_level_that_is_lost_again_soon_after_it_was_back_is_flaky(
+    level: list[float], healthy: int, kind: LossKind, after: LossKind | None
+) -> None:
+    second = 156 + healthy
+    values = [value * (1.5 if 150 <= at < 156 or second <= at < second + 6 else 1) for at, value in enumerate(level)]
+    found = follow(values, LevelRule(worse=1))
+    kinds = [found.at(run).kind for run in (149, 152, 162, second + 2, second + 12)]
+    assert kinds == [None, kind, None, kind, after]
 
 
 @pytest.mark.parametrize(
@@ -315,6 +337,11 @@ def test_of_a_count_one_event_more_is_no_loss(events: float, fails: bool) -> Non
     values = [0.0] * 40 + [events] * 12
     assert follow(values, LevelRule(worse=1, measure=Measure.COUNT)).failing.any() == fails
     assert follow(values, LevelRule(worse=1)).failing.any()
+
+
+def test_four_of_the_newest_five_runs_of_a_young_count_are_a_loss_although_the_newest_is_good() -> None:
+    failing = follow([2.0] * 14 + [6.0] * 4 + [2.0], LevelRule(worse=1, measure=Measure.COUNT)).failing
+    assert failing.tolist() == [*[False] * 18, True]
 
 
 @pytest.mark.parametrize(
