@@ -179,6 +179,14 @@ def test_a_spent_budget_names_the_likeliest_place() -> None:
     assert "most likely place" in found.reason
 
 
+def test_before_any_value_each_candidate_and_each_end_is_a_tenth() -> None:
+    """Of nine candidates; what cannot be tested adds to the next one's."""
+    search = Search(names(9), 1, (1.0,) * 9, (2.0,) * 9)
+    found = next_probe(search, [Probe(4, None, State.UNTESTABLE)])
+    assert isinstance(found, Found)
+    assert (found.good, found.bad, found.certainty) == ("c3", "c5", 0.2)
+
+
 @pytest.mark.parametrize(
     ("candidates", "budget", "message"),
     [

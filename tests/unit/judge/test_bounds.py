@@ -329,6 +329,8 @@ def test_a_lasting_improvement_becomes_the_baseline() -> None:
     assert (before.outcome, before.baseline_points) == (Outcome.PASS, 40)
     assert (after.outcome, after.baseline_points) == (Outcome.FAIL, 9)
     assert "since the level changed in run run-00040 of 2026-02-10" in after.reason
+    best = [verdict({**rule, "against": "best"}, 90.0, history([*STEADY * 2, *better[:count]])) for count in (8, 9)]
+    assert [each.outcome for each in best] == [Outcome.PASS, Outcome.FAIL]
 
 
 @pytest.mark.parametrize(("runs", "plausible", "implausible"), [(10, 12.5, 13.1), (20, 10.3, 10.5), (60, 8.7, 8.9)])

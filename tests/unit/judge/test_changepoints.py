@@ -335,6 +335,7 @@ def test_few_steady_series_are_searched(runs: int) -> None:
     """About one in twenty."""
     searched = sum(may_have_levels(noisy([(100, runs)], seed)) for seed in range(200))
     assert 2 <= searched <= 20
+    assert [may_have_levels([-1.0] * n + [0.0] * (25 - 2 * n) + [1.0] * n) for n in (6, 7)] == [False, True]
 
 
 @pytest.mark.parametrize(("first", "second"), [(20, 20), (50, 9), (9, 50), (200, 12)])

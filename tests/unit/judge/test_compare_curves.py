@@ -59,6 +59,16 @@ def test_a_curve_has_one_answer_and_says_where(
     assert found.interval[0] < found.change_percent < found.interval[1]
     assert found.change_percent == pytest.approx(percent, abs=max(2.0, 0.1 * abs(percent)))
     assert f" {where} by " in found.reason
+    # no other way to deal the runs shows as much on either side
+    assert found.certainty == pytest.approx(1 - 2 / math.comb(2 * runs, runs), abs=5e-4)
+
+
+def test_one_run_that_is_far_off_hides_no_difference() -> None:
+    chance = random.Random(0)
+    base = [curve(chance) for _ in range(20)]
+    candidate = [*(curve(chance, lambda _, y: 1.05 * y) for _ in range(19)), curve(chance, lambda _, y: y / 2)]
+    (found,) = compare_repeats({"q": base}, {"q": candidate}, 2.0, {})
+    assert (found.answer, found.where.strip()) == (Answer.WORSE, "everywhere (concurrency)")
 
 
 def test_equal_curves_rarely_differ_and_many_of_them_are_equivalent() -> None:

@@ -373,11 +373,12 @@ def test_a_metric_that_nothing_names_has_a_verdict_only_if_it_is_not_finite() ->
     assert (verdict.metric, verdict.outcome, verdict.severity, verdict.rule) == ("other", "non_finite", "warn", "")
 
 
-def test_what_is_too_good_is_measured_beside_the_newest_fifty_runs() -> None:
+@pytest.mark.parametrize(("comparison", "value"), [("less", 85.0), ("greater", 115.0)])
+def test_what_is_too_good_is_measured_beside_the_newest_fifty_runs(comparison: str, value: float) -> None:
     """Runs before them may have had far more noise."""
-    rule = config({"loss": {"comparison": "less", "window": 200}})
+    rule = config({"loss": {"comparison": comparison, "window": 200}})
     past = history([*noisy([(100, 100)], noise=6), *noisy([(100, 50)], 2, noise=0.5)])
-    (verdict,) = judged(rule, {"loss": 85.0}, past).verdicts
+    (verdict,) = judged(rule, {"loss": value}, past).verdicts
     assert (verdict.outcome, verdict.implausible) == ("pass", True)
 
 

@@ -79,6 +79,12 @@ def test_a_rhythm_is_that_of_the_key_which_explains_most() -> None:
     assert sorted(noise.rhythm.offsets) == pytest.approx([0, 0, 0, 0, 0, 5, 5], abs=1.3)
     assert noise.spread < 1.5
     assert describe(values).rhythm is None
+    week, mostly = WEEK[:98], WEEK[:98].copy()
+    mostly[::14] += 3
+    for keys, best in (([mostly], 0), ([mostly, week], 1), ([week, mostly], 0)):
+        rhythm = describe(values, np.hstack(keys)).rhythm
+        assert rhythm is not None
+        assert rhythm.key == best
 
 
 @pytest.mark.parametrize("seed", range(4))

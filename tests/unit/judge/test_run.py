@@ -53,9 +53,9 @@ def test_history_that_overflows_fails_its_metric_alone() -> None:
     assert "too large" in judgement.verdicts[0].reason
 
 
-def test_two_metrics_with_one_name_fail() -> None:
+@pytest.mark.parametrize("rule", [config({"loss": FIXED}), config(required_metrics=["loss"])])
+def test_two_metrics_with_one_name_fail(rule: RegressionTestConfig) -> None:
     duplicates = [Metric("loss", 1.0, "loss", "final"), Metric("loss", 2.0, "loss", "final")]
-    rule = config({"loss": condition({"fixed_value": 9}, "less")})
     judgement = judge_run(
         rule, duplicates, [], status=JobStatus.SUCCESS, run_key="r", now=history([1.0])[0].timestamp, test=TEST
     )

@@ -136,6 +136,24 @@ def test_a_curve_that_a_run_lacks_is_missing_unless_it_may_be() -> None:
     assert judged([curve(0), None], optional=True)[-1].outcome is Outcome.SKIPPED
 
 
+@pytest.mark.parametrize(
+    ("rule", "known", "lacks"),
+    [
+        ({}, "rate", ""),
+        ({"traded_for": "rate"}, "rate", " and that of 'rate'"),
+        ({"traded_for": "rate"}, "ttft", " and that of 'rate'"),
+    ],
+)
+def test_a_curve_that_is_not_known_is_not_judged(rule: dict[str, str], known: str, lacks: str) -> None:
+    config = RegressionTestConfig.model_validate({"curves": {"ttft": {"comparison": "less", **rule}}})
+    (verdict,) = judge_run(
+        config, [Metric("curve/ttft", 100.0, "ttft", "sweep", unit="%")], [], status=JobStatus.SUCCESS, run_key="run",
+        now=START, test="t", curves={f"curve/{known}": curve(0)},
+    ).verdicts  # fmt: skip
+    assert verdict.outcome is Outcome.INSUFFICIENT_DATA
+    assert verdict.reason == f"the curve of the run{lacks} is not known here"
+
+
 CURVES = st.lists(
     st.lists(st.floats(0.001, 1e6), min_size=len(GRID), max_size=len(GRID)), min_size=14, max_size=24
 )  # fmt: skip
