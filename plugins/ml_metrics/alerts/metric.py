@@ -39,7 +39,7 @@ def metric_words(problem: str, verdict: Verdict, reference: Reference | None = N
     `reference` is what the value is compared with; None for the baseline of the verdict.
     """
     kind, metric, reason = problem.partition(":")[0], verdict.metric, verdict.reason
-    name = cut_name(metric, 32)
+    name = cut_name(metric)
     clauses = reason.split("; ")
     if verdict.band is not None and reason:  # the value is only the distance of a curve from its envelope
         return f"{name}: {clauses[0]}", f"{metric}: {'; '.join(clauses[:2])}"

@@ -88,7 +88,7 @@ def test_the_change_is_stated_where_it_says_something(
     long = metric_words("out_of_bounds:x", replace(found, metric="layer/" * 50 + "m"))[0]
     assert long.startswith("layer/")
     assert "/m " in long, "names of a family differ in their last letters"
-    assert len(long) <= 32 + len(short)
+    assert len(long) <= 40 + len(short)
 
 
 def test_what_the_headline_states_is_not_repeated() -> None:
