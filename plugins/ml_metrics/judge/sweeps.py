@@ -450,7 +450,7 @@ def _follow(numbers: Numbers, nights: NDArray[np.int64] | None, floor: float, *,
         past = _Past(numbers, rows, nights)
         hits = (past.crossing(runs, floor, first) for runs in WINDOWS)
         hit = min((one for one in hits if one is not None), default=None)
-        if is_sided and len(rows) >= BASE + BETTER_RUNS and _medians(past.values[:, :1] - past.means[0, 0])[0] < 0:
+        if is_sided and len(rows) >= BASE + BETTER_RUNS:
             found = past.crossing(BETTER_RUNS, floor, 0, -1)
             if found is not None and (hit is None or found[0] < hit[0]):
                 return _Followed(past, len(rows) - 1, None, int(rows[past.begun(found[0] + 1 - BETTER_RUNS, 0)]))

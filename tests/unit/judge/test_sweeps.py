@@ -267,3 +267,10 @@ def test_reruns_of_one_night_are_fewer_witnesses() -> None:
     assert apart is not None
     assert of_one_night is not None
     assert (apart.failing, of_one_night.failing) == (True, False)
+
+
+def test_a_loss_after_a_better_level_stays_open() -> None:
+    """Also when most of the runs are worse than the first ones."""
+    levels = [1.0] * 20 + [0.8] * 15 + [1.1] * 40
+    verdicts = judged([curve(seed, lambda _, y, level=level: level * y) for seed, level in enumerate(levels)])  # type: ignore[misc]
+    assert {one.outcome for one in verdicts[38:]} == {Outcome.FAIL}

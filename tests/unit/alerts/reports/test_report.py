@@ -307,7 +307,7 @@ CRASH = failed(JobStatus.FAILURE, "ExitCode:3")
         ),
         (
             (with_test(BOTH, regression_test_config=TWO),),
-            f"failed: {DEEP[:19]}…{DEEP[-20:]} 9, must be below 1 (+1 more)",
+            f"failed: {DEEP[:19]}…{DEEP[-20:]} 8.982, must be below 1 (+1 more)",
         ),
         ((good(), CRASH), "failed: exit code 3"),
         ((good(), CRASH, replace(CRASH, image="other@sha256:cccc")), "failed: exit code 3 since 3 Jan"),
