@@ -45,6 +45,14 @@ def test_sentences_are_short(name: str) -> None:
     assert max(counts) <= LONGEST
 
 
+def test_the_pages_stay_few_and_short() -> None:
+    """With their tables and code: what is added replaces something."""
+    texts = (page.read_text(encoding="utf-8") for page in (*PAGES.values(), PROJECT / "SECURITY.md"))
+    assert sum(len(text.split()) for text in texts) <= 50_000
+    nav = (PROJECT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
+    assert len(re.findall(r"\.md$", nav, re.MULTILINE)) <= 28 + 1, "and the first page, the README"
+
+
 def test_each_word_of_the_glossary_is_there_once_and_in_order() -> None:
     words = re.findall(r"^\| (?!word \||---)([^|]+) \|", PAGES["glossary.md"].read_text(), re.MULTILINE)
     assert words == sorted(set(words))
