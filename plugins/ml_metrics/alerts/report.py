@@ -33,6 +33,7 @@ from ml_metrics.alerts.problems import (
     short_name,
     worst_first,
 )
+from ml_metrics.alerts.render import cut_name
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import MlMetricsError
@@ -113,9 +114,9 @@ def report_of(
         start=start if recovered else details.start(),
         sentences=told,
         first=details.first_look(),
-        values=now[: MAX_NAMES - 1],
+        values=now[:MAX_NAMES],
         counted=counted(names),
-        total=len(names) or 1 + len(now),
+        total=len(names) or len(now) or 1,
         buttons=buttons_of(run.test, run.key, kind, dashboard_url, acts),
     )
 
@@ -227,9 +228,10 @@ def recovery_of(
     history: TestHistory | None,
     warehouse: Warehouse | None,
 ) -> tuple[str, str, tuple[str, ...], tuple[Fact, ...]]:
-    """Return the headline of a recovery, after how long it is, sentences, and each further metric that was broken."""
+    """Return the headline of a recovery, after how long it is, sentences, and each metric that was broken."""
     reasons = tuple(dict.fromkeys((*incident.reported, *incident.reasons)))
     now: list[Fact] = []
+    short = ""
     for metric in dict.fromkeys(filter(None, map(metric_of, reasons))):
         verdict = verdicts.get(metric)
         if verdict is not None and verdict.value is not None:
@@ -238,17 +240,17 @@ def recovery_of(
             was = _broken_value(verdict, run, incident, looked) if looked else None
             before = "" if was is None else f", was {readable([was, verdict.value], verdict.unit)[0]}"
             must_be = f", must be {required}" if verdict.bounds is not None else ""
+            short = short or f"{cut_name(metric)} {value}{before or must_be or ' again'}"
             now.append(Fact(metric, f"{value}{before}{must_be}" if before or must_be else f"{value} again"))
     job = any(reason.startswith("job_status") for reason in reasons)
-    again = "the job succeeds again" if job else "the run passes again"
-    headline = f"{now[0].name} {now[0].value}" if now else again
+    headline = short or ("the job succeeds again" if job else "the run passes again")
     shown = [short_name(reason) for reason in reasons[:MAX_NAMES]]
     lasted, since = _how_long(incident, run, workload, history)
     more = f" and {len(reasons) - MAX_NAMES:,} more" if len(reasons) > MAX_NAMES else ""
     sentences = [f"It was broken {f'for {lasted}, ' if lasted else ''}{since}: {', '.join(shown)}{more}."]
     if incident.acknowledged_by:
         sentences.append(f"Acknowledged by {incident.acknowledged_by}{': ' + incident.note if incident.note else ''}.")
-    return headline, f" after {lasted}" if lasted else "", tuple(sentences), tuple(now[1:])
+    return headline, f" after {lasted}" if lasted else "", tuple(sentences), tuple(now)
 
 
 def _broken_value(verdict: Verdict, run: Run, incident: Incident, warehouse: Warehouse) -> float | None:

@@ -148,8 +148,9 @@ def recovery(*days: SimulatedRun, reported: tuple[str, ...], by: str | None = No
 
 def test_a_recovery_says_what_was_broken_for_how_long_and_the_values_now() -> None:
     report = recovery(good(), BAD, BAD, good(), reported=("out_of_bounds:accuracy_final", "out_of_bounds:memory_final"))
-    assert report.headline == "accuracy_final 0.9739, was 0.5, must be above 0.96"
-    assert [fact.name for fact in report.values] == ["memory_final"]
+    assert report.headline == "accuracy_final 0.9739, was 0.5"
+    assert [fact.name for fact in report.values] == ["accuracy_final", "memory_final"]
+    assert report.values[0].value == "0.9739, was 0.5, must be above 0.96"
     (sentence,) = report.sentences
     assert sentence.startswith(
         "It was broken for 2 days, in 2 runs, since 2026-01-03 03:05 UTC: accuracy_final out of "
