@@ -90,7 +90,10 @@ def wait_for(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
 
 
 def alive(process: int) -> bool:
-    return Path(f"/proc/{process}").exists() and "Z" not in Path(f"/proc/{process}/stat").read_text().split()[2]
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # also if it ends while the file is read
+        return False
 
 
 @pytest.mark.e2e
