@@ -48,7 +48,8 @@ class Started:
             "LEFT_BEHIND_WAITS": "yes" if waits else "",
             "TMPDIR": self.folder.name,
         }
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        # started under nohup, they would ignore SIGHUP
+        command = ["env", "--default-signal=HUP", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, "tests/fixtures/left_behind/everything.py"],
