@@ -1,7 +1,7 @@
 """Rules that look for losses, side by side: what they find, how soon, and how often they alarm about nothing.
 
-Each table of docs/detectors.md, and of README.md for whoever changes a rule, is measured in two processes and written
-into its page: of all rules, or of those that --rule names. `make bench NAME=detectors` installs what other projects'
+Each table of docs/detectors.md, and of README.md for contributors, is measured in two processes and written into its
+page: of all rules, or of those that --rule names. `make bench NAME=detectors` installs what other projects'
 rules need.
 
     python -m benchmarks.detectors                    # everything, five to ten minutes on two cores
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .stories import Case
 
 PAGES = (Path(__file__).parents[2] / "docs" / "detectors.md", Path(__file__).with_name("README.md"))
-"""For users, and for whoever changes a rule. Each table is on one of them."""
+"""For users, and for contributors who change a rule. Each table is on one of them."""
 SEED = 2026
 """The seed by which rules are compared. The tuned ones were tuned on another."""
 SEEDS, SILENT_SEEDS, FEW_SEEDS = range(7001, 7003), range(7001, 7017), range(7001, 7002)

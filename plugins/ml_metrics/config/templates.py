@@ -45,8 +45,8 @@ METHODS = frozenset({"strftime", "isoformat", "date"})
 """The methods of dates that a template can call."""
 MAX_TEMPLATE = 16 * 1024
 MAX_RENDERED = MAX_KNOWN = 256 * 1024
-"""Kubernetes accepts less for a whole container. The limit also holds for what a template knows: whoever triggers a run
-may pass parameters of any length."""
+"""Kubernetes accepts less for a whole container. The limit also holds for the values that a template can use, since
+a user who triggers a run can pass parameters of any length."""
 MAX_PARTS = 200
 """Names and filters of a template, each of which makes a text of its own."""
 TOO_DEEP = (RecursionError, SyntaxError, MemoryError)

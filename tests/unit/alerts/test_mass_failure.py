@@ -87,7 +87,7 @@ class Night:
         return bool(self.on_duty) and self.on_duty[-1].kind is not MessageKind.RECOVERED
 
     def told(self) -> Counter[str]:
-        """How often each failure was told to an owner. A digest also lists what is open, told before or not."""
+        """Count the reports of each failure to owners. A digest also lists failures that were reported before."""
         found: Counter[str] = Counter()
         for message in self.tests.sent.messages:
             if message.recipients != DUTY:
