@@ -40,7 +40,7 @@ YEAR = 365
 SLICE = 10
 """The small warehouse has a tenth of the metrics of each run. The heatmap shows the same."""
 MANY_METRICS, MANY_RUNS = 40, 365
-OPEN = 60
+OPEN = 200
 """The open incidents."""
 ROUNDS = 9
 NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
