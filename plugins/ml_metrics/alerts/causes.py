@@ -312,27 +312,6 @@ class NodeOfRun:
         )
 
 
-def suspects(
-    run: Run, folder: RunFolder, history: TestHistory, streaks: Iterable[tuple[str, Streak]]
-) -> tuple[str, ...]:
-    names: dict[Streak, list[str]] = {}
-    for name, streak in streaks:
-        names.setdefault(streak, []).append(name)
-    found = []
-    for streak, each in names.items():  # problems with the same streak share a sentence
-        start = f"{', '.join(each)}: this run is the first that failed"
-        if streak.first_failed != run.key:
-            first = _named(streak.first_failed, history)
-            start = f"{', '.join(each)}: failed in {streak.length} runs in a row, first in {first}"
-        if not streak.last_passed:
-            found.append(f"{start}; no earlier run passed")
-            continue
-        changed = "; ".join(change_text(*one, "→") for one in _changes(streak, folder, history))
-        between = f"Changed in between: {changed}" if changed else "No recorded change in between"
-        found.append(f"{start}; the last that passed was {_named(streak.last_passed, history)}. {between}")
-    return tuple(found)
-
-
 def level_change(
     now: StoredMetric, history: MetricHistory, first_failed: str, attributes: Mapping[str, Mapping[str, str]]
 ) -> str:
@@ -385,55 +364,84 @@ def _fault_sentence(one: Mapping[str, Any], usually: str) -> str:
     return f"{what}: recovered in {duration(one['recovered'])}{usually}{mostly}{lost}{jump}"
 
 
-def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> str:
-    look = "This run is the first bad one"
-    if streak.first_failed != run.key:
-        look = f"Look at {_named(streak.first_failed, history)}, the first of {streak.length} bad ones in a row"
-    if not streak.last_passed:
-        return f"{look}; no earlier run is known to be good."
-    changed = "; ".join(change_text(*one, "→") for one in _changes(streak, folder, history))
-    nothing = "nothing that is recorded changed: neither image nor parameters nor test file"
-    between = f"between it and the last good one, {_named(streak.last_passed, history)}"
-    return f"{look}; {between}, {f'this changed: {changed}' if changed else nothing}."
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first of bad runs in a row, the last good run before it, and what changed between both."""
+
+    length: int
+    first_bad: str
+    """Empty if it is the run itself."""
+    last_good: str
+    since: str
+    changes: tuple[tuple[str, object, object], ...]
+    """The name of each, and both values; the image comes first."""
+
+    @classmethod
+    def of(cls, streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> Start:
+        times = {job.uuid: job.timestamp for job in history.jobs}
+        first, good = (
+            f"run {key[:8]}{f' of {times[key]:%Y-%m-%d %H:%M}' if key in times else ''}" if key else ""
+            for key in (streak.first_failed, streak.last_passed)
+        )
+        if streak.first_failed == run.key:
+            first = ""
+        at = times.get(streak.first_failed) if first else None
+        changes = _changes(streak, folder, history) if good else ()
+        return cls(streak.length, first, good, f" since {at.day} {at:%b}" if at else "", changes)
+
+    @property
+    def changed(self) -> str:
+        return "; ".join(change_text(*one, "→") for one in self.changes)
+
+    def sentence(self, problems: Sequence[str]) -> str:
+        each = ", ".join(problems)
+        start = f"{each}: this run is the first that failed"
+        if self.first_bad:
+            start = f"{each}: failed in {self.length} runs in a row, first in {self.first_bad}"
+        if not self.last_good:
+            return f"{start}; no earlier run passed"
+        between = f"Changed in between: {self.changed}" if self.changes else "No recorded change in between"
+        return f"{start}; the last that passed was {self.last_good}. {between}"
+
+    def first_look(self) -> str:
+        look = "This run is the first bad one"
+        if self.first_bad:
+            look = f"Look at {self.first_bad}, the first of {self.length} bad ones in a row"
+        if not self.last_good:
+            return f"{look}; no earlier run is known to be good."
+        what = "nothing that is recorded changed: neither image nor parameters nor test file"
+        what = f"this changed: {self.changed}" if self.changes else what
+        return f"{look}; between it and the last good one, {self.last_good}, {what}."
+
+    def in_subject(self) -> str:
+        """Since when, if not since this run, and what changed: ` since 12 Nov; image 2.1.0 → 2.2.0`."""
+        if not self.changes:
+            return self.since
+        name, before, after = self.changes[0]
+        if name.startswith("image"):  # the repository is the same for both
+            old, new = (re.split("(?<=[/:@])", short_digests(str(one or "none"))) for one in (before, after))
+            at = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+            before, after = (re.sub("([0-9a-f]{8})[0-9a-f]{4}…", r"\1", "".join(one[at:])) for one in (old, new))
+        # a new image has a new digest as well
+        more = [other for other, _, _ in self.changes[1:] if (name, other) != ("image", "image digest")]
+        text = f"{name} changed"
+        if max(len(str(before)), len(str(after))) <= 40:
+            text = change_text(name.removesuffix(" digest"), before, after, "→").replace(": ", " ", 1)
+        return f"{self.since}; {text}{f' and {len(more)} more' if more else ''}"
 
 
-def _named(key: str, history: TestHistory) -> str:
-    at = next((job.timestamp for job in history.jobs if job.uuid == key), None)
-    return f"run {key[:8]}{f' of {at:%Y-%m-%d %H:%M}' if at else ''}"
-
-
-def start_of(streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> str:
-    """Since when a problem is there, if not since this run, and what changed: ` since 12 Nov; image 2.1.0 → 2.2.0`."""
-    first = next((job.timestamp for job in history.jobs if job.uuid == streak.first_failed), None)
-    since = "" if first is None or streak.first_failed == run.key else f" since {first.day} {first:%b}"
-    # runs are on another node each time
-    changes = [one for one in _changes(streak, folder, history) if one[0] != "node"] if streak.last_passed else []
-    if not changes:
-        return since
-    name, before, after = changes[0]
-    if name.startswith("image"):  # the repository is the same for both
-        old, new = (re.split("(?<=[/:@])", short_digests(str(one or "none"))) for one in (before, after))
-        at = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
-        before, after = (re.sub("([0-9a-f]{8})[0-9a-f]{4}…", r"\1", "".join(one[at:])) for one in (old, new))
-    # a new image has a new digest as well
-    more = [other for other, _, _ in changes[1:] if (name, other) != ("image", "image digest")]
-    text = f"{name} changed"
-    if max(len(str(before)), len(str(after))) <= 40:
-        text = change_text(name.removesuffix(" digest"), before, after, "→").replace(": ", " ", 1)
-    return f"{since}; {text}{f' and {len(more)} more' if more else ''}"
-
-
-def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[tuple[str, object, object]]:
-    """Each difference between the last good run and the first bad one, with both values; the image comes first."""
+def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> tuple[tuple[str, object, object], ...]:
     parent = folder.path.rstrip("/").rpartition("/")[0]
     before, after = (
         {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
         | _recorded_in(replace(folder, path=storage.join(parent, key)))
         for key in (streak.last_passed, streak.first_failed)
     )
-    changed = [name for name in before.keys() & after.keys() if before[name] != after[name]]
-    changed.sort(key=lambda name: (not name.startswith("image"), name))
-    return [(name, before[name], after[name]) for name in changed]
+    both = before.keys() & after.keys() - {"node"}  # runs are on another node each time
+    changed = sorted(
+        (name for name in both if before[name] != after[name]), key=lambda n: (not n.startswith("image"), n)
+    )
+    return tuple((name, before[name], after[name]) for name in changed)
 
 
 def _readable(attribute: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ml_metrics.alerts.acts import Act
-from ml_metrics.alerts.causes import NodeOfRun, fault_sentences, first_look, level_change, start_of, straggler, suspects
+from ml_metrics.alerts.causes import NodeOfRun, Start, fault_sentences, level_change, straggler
 from ml_metrics.alerts.job import SHOWN_LINES, advice_on, job_facts, job_words, log_of
 from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report, page_of_incident, page_of_run, page_of_test
 from ml_metrics.alerts.metric import (
@@ -140,6 +140,7 @@ class Details:
     node: NodeOfRun | None = None
     streaks: dict[str, Streak] = field(default_factory=dict)
     """By subject: `the job`, or a metric."""
+    starts: dict[Streak, Start] = field(default_factory=dict)
     level_changes: list[str] = field(default_factory=list)
     detailed: int = 0
     main: tuple[str, str] = ("", "")
@@ -184,6 +185,11 @@ class Details:
             facts.append(Fact("costs", costs[0]))
         return Problem(name, short, headline, tuple(facts), picture)
 
+    def _start(self, streak: Streak, history: TestHistory) -> Start:
+        if streak not in self.starts:
+            self.starts[streak] = Start.of(streak, self.run, self.state.folder, history)
+        return self.starts[streak]
+
     def first_look(self) -> str:
         """Return what to do first about the main problem: by its kind, and by the runs before."""
         name, subject = self.main
@@ -193,7 +199,7 @@ class Details:
         streak = self.streaks.get(subject)
         if streak is None or self.history is None:
             return advice
-        look = first_look(streak, self.run, self.state.folder, self.history)
+        look = self._start(streak, self.history).first_look()
         others = [other for other, each in self.streaks.items() if each == streak and other != subject]
         same = f" The same holds for {', '.join(others)}." if others else ""
         return " ".join(filter(None, (advice, f"{look}{same}")))
@@ -208,15 +214,17 @@ class Details:
             first = next((job for job in self.history.jobs if job.uuid == streak.first_failed), None)
             if first is not None and (first.job_status, first.failure_reason) != (own.status, own.failure_reason):
                 return ""
-        return start_of(streak, self.run, self.state.folder, self.history)
+        return self._start(streak, self.history).in_subject()
 
     def suspects(self) -> tuple[str, ...]:
         """Return when the other problems started, earlier changes of levels, and what slows a node or a host down."""
         if self.history is None:
             return ()
-        main = self.streaks.get(self.main[1])
-        others = [(name, streak) for name, streak in self.streaks.items() if streak != main]
-        started = suspects(self.run, self.state.folder, self.history, others)
+        others: dict[Streak, list[str]] = {}  # problems with the same streak share a sentence
+        for name, streak in self.streaks.items():
+            if streak != self.streaks.get(self.main[1]):
+                others.setdefault(streak, []).append(name)
+        started = (self._start(streak, self.history).sentence(names) for streak, names in others.items())
         return (*started, *filter(None, self.level_changes), *straggler(self.state.goodput))
 
 

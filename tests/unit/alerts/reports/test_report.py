@@ -228,6 +228,11 @@ def test_changed_keys_of_the_test_file_are_named_without_secrets() -> None:
     assert "hunter" not in sentence
 
 
+def test_another_node_is_no_change() -> None:
+    (sentence,) = suspects(replace(good(), node="node-1"), replace(BAD_SUSPECTS, node="node-2"))
+    assert "nothing that is recorded changed" in sentence
+
+
 def test_changed_parameters_are_named() -> None:
     for number, (day, epochs) in enumerate(((good(), 10), (BAD_SUSPECTS, 1)), start=1):
         folder = simulate(number, day)
