@@ -77,10 +77,11 @@ def run(arguments: Arguments) -> int:
             judged=loaded.regression_test_config.names,
             named=loaded.regression_test_config.named_metrics,
         )
-    for warning in () if arguments.json else collected.warnings:
+    warnings = () if arguments.json else collected.warnings
+    for warning in warnings:
         warn(warning)
     give(arguments, collected.document(), _table(collected))
-    if not collected.metrics:
+    if not collected.metrics and not warnings:
         print(
             f"no metric was found in {counted(collected.files, 'file')} below {printable(folder.path)}", file=sys.stderr
         )
