@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.model import Sweep
 from ml_metrics.core.text import printable
 from ml_metrics.judge.compare.answer import escaped
+from ml_metrics.judge.compare.curves import ValueOrCurve, beside, curve_of, decided
 from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
-from ml_metrics.judge.compare.statistics import Shift, arms_of, decide
+from ml_metrics.judge.compare.statistics import Shift
 from ml_metrics.judge.noise import MEDIAN_ERROR, error_of_mean, middle, spread_of, spread_of_distances
 from ml_metrics.judge.probe import Probe, State
 
@@ -104,7 +106,7 @@ def document(search: Search, probes: Sequence[Probe], found: Found) -> dict[str,
         "runs": len(probes),
         "probes": [
             {"candidate": search.candidates[probe.candidate], "value": probe.value, "state": probe.state.value}
-            for probe in probes
+            for probe in _in_numbers(search, probes).probes
         ],
     }
 
@@ -112,8 +114,9 @@ def document(search: Search, probes: Sequence[Probe], found: Found) -> dict[str,
 def markdown(search: Search, probes: Sequence[Probe], found: Found) -> str:
     certainty = "" if found.certainty is None else f" ({found.certainty:.1%} certain)"
     lines = [f"**{escaped(found.reason)}**{certainty}", "", "| | candidate | values |", "| ---: | --- | --- |"]
+    shown = _in_numbers(search, probes).probes
     for place in sorted({probe.candidate for probe in probes}):
-        own = [probe for probe in probes if probe.candidate == place]
+        own = [probe for probe in shown if probe.candidate == place]
         values = ", ".join(probe.state.value if probe.value is None else f"{probe.value:.6g}" for probe in own)
         lines.append(f"| {place + 1} | {escaped(search.candidates[place])} | {values} |")
     return "\n".join(lines)
@@ -139,9 +142,9 @@ class Search:
     candidates: tuple[str, ...]
     """In the order of time: the first one is known to be good, the last one to be bad."""
     max_runs: int
-    good: tuple[float, ...] = ()
-    """Values of the good level that were measured before."""
-    bad: tuple[float, ...] = ()
+    good: tuple[ValueOrCurve, ...] = ()
+    """Values of the good level that were measured before, or curves."""
+    bad: tuple[ValueOrCurve, ...] = ()
     effect: float = 2.0
     """The smallest change that matters, in percent: ends that differ by less are equivalent."""
     seed: int = 0
@@ -163,8 +166,9 @@ class Search:
     @classmethod
     def from_document(cls, asked: Mapping[str, Any]) -> Search:
         try:
-            lists = {name: tuple(asked[name]) for name in ("candidates", "good", "bad")}
-            return cls(max_runs=asked["max_runs"], effect=asked["effect"], seed=asked["seed"], **lists)
+            good, bad = (tuple(curve_of("", one) or one for one in asked[name]) for name in ("good", "bad"))
+            limits = {name: asked[name] for name in ("max_runs", "effect", "seed")}
+            return cls(tuple(asked["candidates"]), good=good, bad=bad, **limits)
         except (KeyError, TypeError) as error:
             raise ConfigError(f"the journal of the search cannot be read: {error!r}") from error
 
@@ -174,8 +178,38 @@ class Search:
         return len(self.candidates) - 1
 
     def references_differ(self) -> bool:
-        arms = arms_of([(self.good, self.bad)])
-        return decide(arms, self.effect, 0.01).shift in {Shift.HIGHER, Shift.LOWER}
+        return decided([(self.good, self.bad)], self.effect, 0.01).shift in {Shift.HIGHER, Shift.LOWER}
+
+
+class _Numbers(NamedTuple):
+    """What was measured, in numbers."""
+
+    good: Sequence[float]
+    bad: Sequence[float]
+    probes: Sequence[Probe]
+    where: str = ""
+    """Of which part of a curve they are, in percent of the good ones."""
+
+
+def _in_numbers(search: Search, probes: Sequence[Probe]) -> _Numbers:
+    """Curves have numbers once good and bad ones were measured; one that does not reach as far is broken."""
+    ends: list[list[ValueOrCurve | None]] = [[*search.good], [*search.bad], []]
+    for probe in probes:
+        ends[{0: 0, search.last: 1}.get(probe.candidate, 2)].append(probe.value)
+    curves = [[one for one in end if isinstance(one, Sweep)] for end in ends]
+    where, found = (beside(*curves) if any(curves) else None) or ("", {})
+
+    def number(one: ValueOrCurve | None) -> float | None:
+        value = found.get(one) if isinstance(one, Sweep) else one
+        return value if value is not None and math.isfinite(value) else None
+
+    shown = []
+    for probe in probes:
+        value = number(probe.value)
+        is_broken = value is None and isinstance(probe.value, Sweep) and bool(found)
+        shown.append(replace(probe, value=value, state=State.BROKEN if is_broken else probe.state))
+    good, bad = ([value for one in end if (value := number(one)) is not None] for end in (search.good, search.bad))
+    return _Numbers(good, bad, shown, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,19 +230,17 @@ class Found:
 
 
 def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
-    untestable = _untestable(probes)
+    numbers = _in_numbers(search, probes)
+    untestable = _untestable(numbers.probes)
     if len(untestable) == len(search.candidates):
         return Found("no candidate can be measured", is_answer=False)
-    measured = [
-        (probe.candidate, probe.value) for probe in probes if probe.value is not None
-    ]  # the others are repeated
     if not search.references_differ():
-        step = _compared_ends(search, len(probes), measured, untestable)
+        step = _compared_ends(search, probes, untestable)
         if step is not None:
             return step
     # values of the history stand before the first candidate and after the last one
-    history = [*((-1, value) for value in search.good), *((search.last + 1, value) for value in search.bad)]
-    finite = [(place, value) for place, value in measured if math.isfinite(value)]
+    history = [*((-1, value) for value in numbers.good), *((search.last + 1, value) for value in numbers.bad)]
+    finite = [(probe.candidate, probe.value) for probe in numbers.probes if isinstance(probe.value, float | int)]
     known = places(search.candidates, untestable, [*history, *finite])
     best, probe = known.best, known.halving()
     if known.probability[best] >= CERTAIN:
@@ -216,23 +248,25 @@ def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
         # a single value may be an outlier that looks like the other level
         unsure = [side for side in known.sides(best) if witnesses[side] < 2]
         if not unsure:
-            return _answer(search, known, best)
+            return _answer(search, known, best, numbers.where)
         probe = unsure[0]
     return _budget(search, known) if len(probes) >= search.max_runs else probe
 
 
-def _compared_ends(
-    search: Search, made: int, measured: Sequence[tuple[int, float]], untestable: frozenset[int]
-) -> int | Found | None:
+def _compared_ends(search: Search, probes: Sequence[Probe], untestable: frozenset[int]) -> int | Found | None:
     """The end to measure next, or that the ends do not differ; None once they do."""
     for end, name in ((0, "good"), (search.last, "bad")):
         if end in untestable:
             return Found(f"the {name} end, {search.candidates[end]}, cannot be measured", is_answer=False)
     arms = {0: BASE, search.last: CANDIDATE}
-    ends = [MeasuredRun(arms[place], {"value": value}) for place, value in measured if place in arms]
+    ends = [
+        MeasuredRun(arms[probe.candidate], {"value": probe.value})
+        for probe in probes
+        if probe.candidate in arms and probe.value is not None  # the others are repeated
+    ]
     plan = Plan(search.effect, search.max_runs, seed=search.seed)
     step = next_step(plan, ends)
-    if step.runs and made < search.max_runs:
+    if step.runs and len(probes) < search.max_runs:
         return 0 if step.runs[0] == BASE else search.last
     decision = None if step.runs else decision_on(plan, ends, "value")
     if decision is not None and decision.found.shift in {Shift.HIGHER, Shift.LOWER}:
@@ -251,7 +285,7 @@ def _untestable(probes: Sequence[Probe]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _answer(search: Search, known: Places, best: int) -> Found:
+def _answer(search: Search, known: Places, best: int, part: str) -> Found:
     certainty = float(known.probability[best])
     if not 0 < best < len(known.testable):
         end, level = (search.candidates[-1], "good") if best else (search.candidates[0], "bad")
@@ -260,7 +294,7 @@ def _answer(search: Search, known: Places, best: int) -> Found:
     between = search.candidates[good + 1 : bad]
     where = f"after {search.candidates[good]}, by" if between else "with"
     return Found(
-        f"the level changed {where} {search.candidates[bad]}",
+        f"the level changed {where} {search.candidates[bad]}{part and f': {part}'}",
         search.candidates[good],
         search.candidates[bad],
         round(certainty, 4),
@@ -318,5 +352,6 @@ def expectation(search: Search) -> str:
 
 
 def change_in_noises(search: Search) -> float:
-    change, noise = abs(middle(search.bad) - middle(search.good)), max(map(spread_of, (search.good, search.bad)))
+    good, bad = _in_numbers(search, ())[:2]
+    change, noise = abs(middle(bad) - middle(good)), max(map(spread_of, (good, bad)))
     return min(MOST, change / noise) if noise else MOST

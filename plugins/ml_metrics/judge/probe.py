@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ml_metrics.core.model import Sweep
 
 
 class State(StrEnum):
@@ -21,5 +25,5 @@ class Probe:
     """One run of a candidate."""
 
     candidate: int
-    value: float | None = None
+    value: float | Sweep | None = None
     state: State = State.MEASURED

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from statistics import median_high, median_low
 from typing import Any, TypeGuard
 
@@ -45,7 +45,11 @@ def curve_of(name: str, content: Any) -> Sweep | None:
         points = [SweepPoint(float(x), None if y is None else float(y)) for x, y in content]
     except (KeyError, TypeError, ValueError):
         return None
-    return Sweep(name, "x", tuple(sorted(points))) if points and all(math.isfinite(one.x) for one in points) else None
+    return (
+        Sweep(name, UNSTATED[0], tuple(sorted(points)))
+        if points and all(math.isfinite(one.x) for one in points)
+        else None
+    )
 
 
 def stated_of(blocks: Sequence[MeasuredBlock]) -> Stated | None:
@@ -79,6 +83,25 @@ def ranges_in_percent(curves: Sequence[Sweep]) -> list[tuple[str, list[float]]]:
     return [(where, [*before, *last]) for where, (before, last) in by_run]
 
 
+def beside(
+    good: Sequence[Sweep], bad: Sequence[Sweep], others: Sequence[Sweep]
+) -> tuple[str, dict[Sweep, float]] | None:
+    """Where good and bad curves differ most, and what each curve has there in percent of the good ones.
+
+    NaN for one that does not reach it; None if good and bad ones have no points in common.
+    """
+    first = [one for one in good if one.measured][:1]
+    fits = [[one for one in each if _fits(one, first)] for each in (good, bad, others)]
+    columns = _columns([(fits[0], [*fits[1], *fits[2]])]) if fits[0] and fits[1] else None
+    if columns is None:
+        return None
+    begin, end = len(fits[0]), len(fits[0]) + len(fits[1])
+    changes = columns.values[begin:end].mean(axis=0) - columns.values[:begin].mean(axis=0)
+    column = int(np.nan_to_num(np.abs(changes) * columns.certainty).argmax())
+    ((before, after),) = columns.blocks(column)
+    return f"{columns.where[column]} ({columns.axis})", dict(zip(chain(*fits), [*before, *after], strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Whole:
     """What the curves of both arms show."""
@@ -109,7 +132,7 @@ def _columns(blocks: Sequence[MeasuredBlock]) -> _Columns | None:
         both: tuple[list[int], list[int]] = ([], [])
         for arm, rows in zip(block, both, strict=True):
             for one in arm:
-                if isinstance(one, Sweep) and one.measured and _is_alike(one, curves):
+                if isinstance(one, Sweep) and _fits(one, curves):
                     rows.append(len(curves))
                     curves.append(one)
         if all(both):
@@ -131,8 +154,16 @@ def _columns(blocks: Sequence[MeasuredBlock]) -> _Columns | None:
     return _Columns.of(found.at(reached), places, curves[0], shorter if is_shorter else "")
 
 
-def _is_alike(one: Sweep, curves: Sequence[Sweep]) -> bool:
-    return not curves or (one.x_name, one.unit) == (curves[0].x_name, curves[0].unit)
+def _fits(one: Sweep, curves: Sequence[Sweep]) -> bool:
+    """Whether it has points, and the axes of the others; bare points state none."""
+    return bool(one.measured) and (not curves or _axes(one) in {_axes(curves[0]), UNSTATED})
+
+
+UNSTATED = "x", ""
+
+
+def _axes(curve: Sweep) -> tuple[str, str]:
+    return curve.x_name, curve.unit
 
 
 @dataclass(frozen=True, slots=True, eq=False)

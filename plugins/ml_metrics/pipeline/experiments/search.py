@@ -88,7 +88,7 @@ class TestSearch:
         places = {candidate: place for place, candidate in enumerate(self.search.candidates)}
         found = []
         for trial in trials:
-            value = trial.values.get(self.metric)
+            value = trial.curves.get(self.metric) or trial.values.get(self.metric)
             is_broken = trial.state is State.MEASURED and value is None
             found.append(Probe(places[trial.version], value, State.BROKEN if is_broken else trial.state))
         return found

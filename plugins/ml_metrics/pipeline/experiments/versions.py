@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.model import SWEEP, Sweep
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import finite
 from ml_metrics.judge import reference_of
@@ -45,10 +46,10 @@ class Candidates:
     """The candidates, oldest first; the first is good and the last is bad."""
 
     versions: tuple[str, ...]
-    good: tuple[float, ...] = ()
-    """Values of regular runs of the first one."""
-    bad: tuple[float, ...] = ()
-    """Values of regular runs of the last one."""
+    good: tuple[float | Sweep, ...] = ()
+    """Values or curves of regular runs of the first one."""
+    bad: tuple[float | Sweep, ...] = ()
+    """Those of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,12 @@ def versions_between(warehouse: Warehouse, span: Span) -> Candidates:
             f"the good and the bad run of {test} have the same {parameter}, {names[last]}: something else changed"
         )
     versions = (*(name for name in between if name != names[last]), names[last])
+    values: list[tuple[str, float | Sweep | None]]
     values = [(name, finite(row.value)) for name, row in zip(names, rows, strict=False)]
+    if span.metric.startswith(SWEEP):
+        times, curve = {row.run_key: row.timestamp for row in rows}, span.metric.removeprefix(SWEEP)
+        curves = warehouse.curves.sweeps_of_runs(list(times), [curve], tests=[test], ends=times)
+        values = [(name, curves.get((row.run_key, curve))) for name, row in zip(names, rows, strict=False)]
     ends = (
         [value for name, value in values if name == end and value is not None] for end in (versions[0], names[last])
     )

@@ -38,6 +38,7 @@ from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Found, Search, document, expectation, junit, markdown, next_probe
+from ml_metrics.judge.compare import curve_of
 from ml_metrics.pipeline import experiments
 from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
@@ -184,17 +185,16 @@ def listed(path: str) -> tuple[str, ...]:
     return found
 
 
-def _values(path: str | None, metric: str | None, option: str) -> tuple[float, ...]:
+def _values(path: str | None, metric: str | None, option: str) -> tuple[float | Sweep, ...]:
     if path is None:
         return ()
-    read = read_repeats(path)
-    repeats = {name: [each for each in values if not isinstance(each, Sweep)] for name, values in read.items()}
+    repeats = read_repeats(path)
     if metric is None and len(repeats) == 1:
         return tuple(next(iter(repeats.values())))
     if metric not in repeats:
         wanted = "name one of its metrics with --metric" if metric is None else f"has no metric {metric!r}"
         raise UsageError(f"{option}: {path}: {wanted}{did_you_mean(metric or '', repeats)}")
-    return tuple(value for value in repeats[metric] if finite(value) is not None)
+    return tuple(each for each in repeats[metric] if isinstance(each, Sweep) or finite(each) is not None)
 
 
 def made(place: int, candidate: str, arguments: Arguments, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -217,20 +217,21 @@ def made(place: int, candidate: str, arguments: Arguments, before: Sequence[Mapp
             else measuring.measured_trial(arguments, parameter_of(arguments), image or candidate, node)
         )
     wanted = arguments.metric or arguments.file_metric
-    only = next(iter(found.values.values()), None) if not wanted else None
-    value = found.values.get(wanted if wanted in found.values else measuring.VALUE, only)
-    missing = f"it did not measure {wanted}" if found.values and value is None else found.reason
-    state = State.BROKEN if found.values and value is None else found.state
+    values: dict[str, float | Sweep] = {**found.values, **found.curves}
+    only = next(iter(values.values()), None) if not wanted else None
+    value = values.get(wanted if wanted in values else measuring.VALUE, only)
+    missing = f"it did not measure {wanted}" if values and value is None else found.reason
+    state = State.BROKEN if values and value is None else found.state
     return _line(place, state, value, built=image, reason=missing, host=found.host)
 
 
-def _line(place: int, state: State, value: float | None = None, **more: str) -> dict[str, Any]:
+def _line(place: int, state: State, value: float | Sweep | None = None, **more: str) -> dict[str, Any]:
     return {**asdict(Probe(place, value, state)), "built": "", "reason": "", "host": "", **more}
 
 
 def probe_of(where: str, line: Mapping[str, Any]) -> Probe:
     try:
-        return Probe(int(line["candidate"]), line["value"], State(line["state"]))
+        return Probe(int(line["candidate"]), curve_of("", line["value"]) or line["value"], State(line["state"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableInputError(f"{where}: is not a probe: {error}") from error
 
@@ -311,18 +312,24 @@ def _plan(search: Search) -> list[str]:
 
 def _report(search: Search, probes: Sequence[Probe], reason: str) -> None:
     probe = probes[-1]
-    value = f"{probe.state.value}{', ' if reason else ''}{reason}" if probe.value is None else f"{probe.value:.6g}"
+    value = f"{probe.state.value}{', ' if reason else ''}{reason}" if probe.value is None else _shown(probe.value)
     text = f"run {len(probes)} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {value}"
     tell(text)
+
+
+def _shown(value: float | Sweep) -> str:
+    return counted(len(value.measured), "point") if isinstance(value, Sweep) else f"{value:.6g}"
 
 
 def _lines(search: Search, probes: Sequence[Probe], lines: Sequence[Mapping[str, Any]], found: Found) -> Iterator[str]:
     yield printable(found.reason)
     reasons = {line["candidate"]: line["reason"] for line in lines if line.get("reason")}
+    measured = document(search, probes, found)["probes"]
     if found.good is not None:
         for name, candidate in (("good", found.good), ("bad", found.bad)):
-            place = search.candidates.index(candidate or "")
-            own = [f"{one.value:.6g}" for one in probes if one.candidate == place and one.value is not None]
+            own = [
+                f"{one['value']:.6g}" for one in measured if one["candidate"] == candidate and one["value"] is not None
+            ]
             yield printable(f"{name}: {candidate} ({', '.join(own) or 'not measured'})")
         for candidate in found.between:
             why = reasons.get(search.candidates.index(candidate), "")

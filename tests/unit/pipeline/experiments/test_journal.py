@@ -67,6 +67,22 @@ def test_a_curve_is_one_answer_and_survives_the_journal(tmp_path: Path) -> None:
     assert found["document"]["metrics"]["curve/ttft"]["where"] == "from 16 on (rate)"
 
 
+def test_a_search_reads_curves_of_trials(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    asked = TestSearch("t", "image", "curve/ttft", Search(tuple(f"app:{number}" for number in range(9)), 60))
+    journal = open_journal(str(tmp_path), KEY, asked.question())
+    while (version := asked.next_version(journal.trials)) is not None:
+        worse = {x: 1.3 if version >= "app:5" and x > 8 else 1.0 for x in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)}
+        points = (SweepPoint(x, (9 + x) * each * (1 + 0.01 * random.normal())) for x, each in worse.items())
+        curve = Sweep("ttft", "rate", tuple(points))
+        journal.add(TrialRun(version, values={"curve/ttft": 100.0}, curves={"curve/ttft": curve}))
+        journal = open_journal(str(tmp_path), KEY, asked.question())
+    result = asked.result(journal.trials)
+    assert result.answer.startswith("the level changed with app:5: from 16 on (rate)")
+    values = [(one["candidate"] >= "app:5", one["value"]) for one in result.document["probes"]]
+    assert all(abs(value - (130 if is_bad else 100)) < 4 for is_bad, value in values), values
+
+
 def test_equal_versions_pass(tmp_path: Path) -> None:
     played(COMPARISON, tmp_path, {"app:1": 1.0, "app:2": 1.0})
     found = read_result(str(tmp_path), KEY)

@@ -47,6 +47,22 @@ def test_the_pair_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert (found["good"], found["bad"], found["found"], found["runs"]) == ("c39", "c40", True, len(found["probes"]))
 
 
+def test_a_curve_is_searched_where_both_ends_differ(ml: Shell) -> None:
+    """The last points get worse with c40; c41 measures no others, so it is left out."""
+    command = """
+        noise=$(( $(wc -l <journal.jsonl) * 7 % 5 )); n=${CANDIDATE#c}; y=$(( n < 40 ? 33 : 43 )).$noise
+        [ $n = 41 ] && echo "[[1, 10.$noise], [2, 11.$noise]]" ||
+            echo "[[1, 10.$noise], [2, 11.$noise], [4, 13.$noise], [8, 17.$noise], [16, $y], [32, $y], [64, $y]]"
+    """
+    out = ml(*argv(command=command))
+    assert "the level changed with c40: from 16 on (x)\ngood: c39 (" in out
+    found = json.loads(ml(*argv("--json", command=command)))
+    broken = {one["candidate"] for one in found["probes"] if one["value"] is None}
+    assert broken == {one["candidate"] for one in found["probes"] if one["state"] == "broken"} == {"c41"}
+    values = [(one["candidate"] >= "c40", one["value"]) for one in found["probes"] if one["candidate"] != "c41"]
+    assert all(value > 120 if is_bad else 98 < value < 102 for is_bad, value in values), values
+
+
 def test_nothing_is_an_answer(ml: Shell) -> None:
     assert "nothing found: between c0 and c63, there is no more than noise\n" in ml(*argv(command="echo 1"), code=1)
 

@@ -48,7 +48,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
             folder = RunFolder(str(root / run.run_id))
             ended: datetime = MONDAY + timedelta(days=day)
             folder.write("run", {"test_file": test.model_dump(mode="json"), "params": {}})
-            folder.write_workload(Workload(JobStatus.SUCCESS, started_at=ended - timedelta(seconds=20), ended_at=ended))
+            began, image = ended - timedelta(seconds=20), f"app:{max(day - 8, 0)}"
+            folder.write_workload(Workload(JobStatus.SUCCESS, started_at=began, ended_at=ended, image=image))
             (root / run.run_id / "sweep.jsonl").write_text(lines(day, 1.25 if day >= 12 else 1.0))
             steps.collect(test, RunState(folder))
             judgement = steps.judge(test, run, RunState(folder), warehouse)
@@ -77,6 +78,27 @@ def test_one_curve_beside_those_before(address: str, ml: Shell) -> None:
     assert document["verdict"] == "fail"
     assert [point[0] for point in document["curve"]["points"]] == list(CLIENTS)
     assert len(document["earlier"]) == 3
+
+
+def test_the_version_that_made_a_curve_worse_is_found(address: str, ml: Shell, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    measure = f"""
+        noise=$(( $(wc -l <{journal}) * 7 % 5 )); v=${{CANDIDATE#app:}}; each=$(( v < 4 ? 200 : 160 ))
+        y=$(( each * 9 / 4 )).$noise
+        echo "{{\\"curve/throughput\\": [[1, $each.$noise], [2, $(( 2 * each )).$noise], [3, $y], [4, $y], [6, $y]]}}"
+    """
+    good = Run("serving-cpu", "serving-cpu", "day-0", "local").key
+    argv = ("bisect", "serving-cpu", "curve/throughput", "--good", good, "--run", measure, "--journal", journal)
+    out = ml(*argv, "--warehouse", address)
+    assert "the level changed with app:4: everywhere (concurrency)" in out
+    found = ml.json(*argv, "--warehouse", address)
+    assert (found["good"], found["bad"]) == ("app:3", "app:4")
+    values = [(one["candidate"], one["value"]) for one in found["probes"]]
+    assert all(abs(value - (100 if each < "app:4" else 80)) < 2 for each, value in values), values
+    asked, *lines = map(json.loads, journal.read_text().splitlines())
+    assert [len(asked["search"][end]) for end in ("good", "bad")] == [9, 1]
+    assert asked["search"]["good"][0]["points"][0][0] == CLIENTS[0]
+    assert len(lines) == found["runs"]
 
 
 def test_the_points_of_curves_are_exported(address: str, ml: Shell, tmp_path: Path) -> None:
