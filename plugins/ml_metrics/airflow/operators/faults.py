@@ -153,6 +153,8 @@ def run_attempts(task: RunWorkload, context: Context) -> None:
     folder = folder_of(task.test.name, context)
     if not attempts.is_of_round(folder.read(attempts.DOCUMENT), context["ti"]):
         folder.remove(DOCUMENT)  # a run that was cleared meets all of them again
+    elif (before := folder.read_workload()) is not None and attempts.is_planned(journal_of(folder), before):
+        record_restart(folder, before)  # its worker may have died between the two records
     while True:
         journal = journal_of(folder) or _checked_plan(task, context)
         error: Exception | None = None

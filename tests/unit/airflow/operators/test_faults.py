@@ -309,6 +309,29 @@ def test_restarts_of_the_plan_take_no_retry_away(process: Process) -> None:
     assert [one.attempt for one in journal.restarts] == [1]
 
 
+def test_a_restart_is_recorded_though_the_worker_dies_after_the_end_of_the_attempt(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end is recorded as soon as it is seen, the logs are saved next, and the restart after that."""
+    ti: Any = SimpleNamespace(max_tries=3)
+    process.step(1)
+    watch = process.watch({"at": "step 1", "what": "kill"})
+    watch.turn()
+    pending = attempts.start_attempt(process.folder, ti, "i")
+    process.folder.write_workload(
+        replace(pending, status=JobStatus.FAILURE, failure_reason="ExitCode:137", ended_at=NOW)
+    )
+    monkeypatch.setattr(faults, "folder_of", lambda *_: process.folder)
+    process.cluster.pods = []
+    task: Any = watch.operator
+    task.labels, task.attempt, task.last_observed = {faults.RUN_KEY: KEY}, lambda _: None, lambda: None
+    for _ in range(2):
+        faults.run_attempts(task, {"ti": ti})  # type: ignore[arg-type,typeddict-item]
+    journal = journal_of(process.folder)
+    assert journal is not None
+    assert [(one.attempt, one.reason) for one in journal.restarts] == [(1, "ExitCode:137")]
+
+
 def test_a_template_that_makes_no_fault_is_refused_before_the_workload_starts() -> None:
     content = {"name": "t", "image": "i", "command": ["x"], "params": {"n": "x"}}
     for fault, told in (
