@@ -7,6 +7,7 @@ run and belong to its current attempt, each by its uid.
 from __future__ import annotations
 
 import json
+import math
 import random
 import threading
 import time
@@ -24,7 +25,7 @@ from kubernetes.client import (
 )
 from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import stream
-from kubernetes.stream.ws_client import ERROR_CHANNEL
+from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL
 from kubernetes.utils.quantity import parse_quantity
 
 from ml_metrics.airflow.clusters.manifests import NAME_LABEL, SLICE_LABEL
@@ -74,11 +75,15 @@ TURN_SECONDS = 0.2
 START_SECONDS = 0.5
 """How often it asks the cluster whether the workload has started."""
 REQUEST_SECONDS = 10
+NEAR_SECONDS = 3.0
+"""How long before a fault its pods are looked up, so that a busy cluster does not delay it."""
+MAX_SKEW = 3600.0
 AFTERMATH = 60.0
 """How many seconds a task waits for what a fault brings about, before it defers."""
 IN_THE_POD = """
 mkdir "/dev/shm/$0" 2>/dev/null || [ ! -d "/dev/shm/$0" ] || exit 0  # an earlier process has sent it
 trap '' HUP INT TERM
+date +%s.%N 2>/dev/null  # when it begins, by the clock that the workload has for its steps
 what=$1 && shift
 case $what in
 signal)
@@ -240,6 +245,10 @@ class FaultWatch:
     _has_started: bool = False
     """Whether all hosts of the attempt run."""
     _told: str = ""
+    _first: tuple[float, int] | None = None
+    """When the first step was seen, and which."""
+    _known: list[Target] = field(default_factory=list)
+    _known_at: float = -math.inf
 
     def __post_init__(self) -> None:
         self.steps = StepStream(self.folder, self.operator.test.metric_collection_config)
@@ -289,10 +298,22 @@ class FaultWatch:
             self.steps.read_new(waited_for)
         if any(one.is_away and (one.ends_at or 0.0) <= now for one in self.journal.faults):
             self.journal = bring_back(self.folder, now) or self.journal
+        if any(self._is_near(one, now) for one in waiting) and now - self._known_at > NEAR_SECONDS:
+            self._known, self._known_at = self.targets(), now
         for fault in (self.journal.faults[one.number] for one in waiting):
             due_at = self._due_at(fault)
             if due_at is not None and due_at <= now:
                 self._inflict(replace(fault, due_at=due_at, step_seen=self.steps.newest))
+                self._known_at = -math.inf  # it may have ended them
+
+    def _is_near(self, fault: PlannedFault, now: float) -> bool:
+        """Whether a fault is due soon, if the steps go on as they have so far."""
+        due_at, newest = self._due_at(fault), self.steps.newest
+        if due_at is not None or fault.step is None or newest is None:
+            return due_at is not None and now < due_at < now + NEAR_SECONDS
+        self._first = self._first or (now, newest)
+        since, first = self._first
+        return (fault.step - newest) * (now - since) < NEAR_SECONDS * (newest - first)
 
     def _find_start(self, now: float) -> None:
         if now - self._asked_at < START_SECONDS:
@@ -321,8 +342,10 @@ class FaultWatch:
 
     def _inflict(self, fault: PlannedFault) -> None:
         """Record a fault, inflict it on its pods, and record that. What an earlier process has begun is finished."""
-        running = {one.uid: one for one in self.targets()}
-        if fault.state is FaultState.BEGUN:
+        is_known = time.time() - self._known_at < 2 * NEAR_SECONDS
+        running = {one.uid: one for one in (self._known if is_known else self.targets())}
+        is_begun = fault.state is FaultState.BEGUN
+        if is_begun:
             over = fault.ends_at is not None and fault.ends_at <= time.time()  # while no process looked
             victims = [running[uid] for uid in fault.pods if uid in running and not over]
         else:
@@ -339,13 +362,16 @@ class FaultWatch:
             )
             self._write(self.journal.with_fault(fault))
         try:
-            for one in victims[:1] if fault.kind == LOSE_STORAGE else victims:
-                self._act(fault, one)
+            hit = [self._act(fault, one) for one in (victims[:1] if fault.kind == LOSE_STORAGE else victims)]
         except RefusedError as refusal:
             fault = replace(fault, state=FaultState.REFUSED, note=str(refusal))
             log.warning("the fault %r (%s) was refused: %s", fault.what, fault.at, refusal)
         else:
-            fault = replace(fault, state=FaultState.DONE, done_at=time.time())
+            if not is_begun and not any(hit):  # they have all ended: it waits for the next attempt
+                self._write(self.journal.with_fault(replace(fault, state=FaultState.PLANNED, begun_at=None)))
+                return
+            begun = min((one for one in hit if one), default=fault.begun_at)
+            fault = replace(fault, state=FaultState.DONE, begun_at=begun, done_at=time.time())
             hosts = ", ".join(map(str, fault.hosts))
             log.warning("inflicted a planned fault: %s on host %s (%s)", fault.what, hosts, fault.at)
         self._write(self.journal.with_fault(fault))
@@ -361,18 +387,19 @@ class FaultWatch:
             wanted = 0 if fault.where == COORDINATOR else int(fault.where.removeprefix("host"))
         return [one for one in running if one.host == wanted]
 
-    def _act(self, fault: PlannedFault, target: Target) -> None:
+    def _act(self, fault: PlannedFault, target: Target) -> float | None:
+        """When it began; None if the pod had ended before."""
         if fault.kind in IN_POD:
-            self._command(fault, target, *self._order(fault, target))
-        elif fault.kind == LOSE_STORAGE:
-            try:
-                there = self.folder.take_away(fault.folder, fault.aside)
-            except StorageError as error:
-                raise RefusedError(str(error)) from error
-            if not there:
-                raise RefusedError(f"the workload has no folder {fault.folder!r}")
-        else:
-            self._remove(fault.kind, target)
+            return self._command(fault, target, *self._order(fault, target))
+        if fault.kind != LOSE_STORAGE:
+            return fault.begun_at if self._remove(fault.kind, target) else None
+        try:
+            there = self.folder.take_away(fault.folder, fault.aside)
+        except StorageError as error:
+            raise RefusedError(str(error)) from error
+        if not there:
+            raise RefusedError(f"the workload has no folder {fault.folder!r}")
+        return fault.begun_at
 
     def _order(self, fault: PlannedFault, target: Target) -> tuple[str, ...]:
         """The arguments of the shell in the pod."""
@@ -395,7 +422,8 @@ class FaultWatch:
                 return "fill", f"{left:.3f}", *chain.from_iterable(sized)
         return "signal", SIGNALS[fault.kind]
 
-    def _remove(self, kind: str, target: Target) -> None:
+    def _remove(self, kind: str, target: Target) -> bool:
+        """Whether the pod was still there."""
         options = V1DeleteOptions(preconditions=V1Preconditions(uid=target.uid))
         core, namespace = self._core, self.operator.own_namespace
         try:
@@ -407,13 +435,17 @@ class FaultWatch:
                 core.create_namespaced_pod_eviction(target.name, namespace, body, _request_timeout=REQUEST_SECONDS)
         except ApiException as error:
             if error.status in {NOT_FOUND, CONFLICT}:
-                return  # the pod has ended meanwhile, or another one has its name
+                return False  # the pod has ended meanwhile, or another one has its name
             if error.status == FORBIDDEN or (error.status == TOO_MANY and kind == EVICT):
                 raise RefusedError(str(error.reason or error.body)) from error
             raise
+        return True
 
-    def _command(self, fault: PlannedFault, target: Target, *argv: str) -> None:
-        """Let a shell in the pod inflict a fault, on all processes but itself and the one with the number 1."""
+    def _command(self, fault: PlannedFault, target: Target, *argv: str) -> float | None:
+        """Let a shell in the pod inflict a fault, on all processes but itself and the one with the number 1.
+
+        Returns when that began, by the clock of the pod; None if the pod had ended before.
+        """
         try:
             answer = stream(
                 self._core.connect_get_namespaced_pod_exec,
@@ -434,7 +466,7 @@ class FaultWatch:
             if "403" in str(error.reason) or error.status == FORBIDDEN:
                 raise RefusedError(f"the cluster allows no command in the pod: {error.reason}") from error
             if "404" in str(error.reason) or "400" in str(error.reason):
-                return  # the pod has ended meanwhile
+                return None  # the pod has ended meanwhile
             raise
         # a command that ends with its container has no exit code of its own
         if told.get("status") == "Failure" and told.get("reason") not in {"NonZeroExitCode", "InternalError"}:
@@ -443,6 +475,11 @@ class FaultWatch:
             raise RefusedError("the cluster does not bound the volume: Kubernetes does since version 1.22")
         if told.get("reason") == "InternalError" and "sh" in str(told.get("message")) and "no such file" in str(told):
             raise RefusedError("the image has no /bin/sh, which inflicts it")
+        try:
+            began = float(answer.read_channel(STDOUT_CHANNEL))
+        except ValueError:  # an image without `date`, or with one that knows whole seconds
+            return fault.begun_at
+        return began if abs(began - (fault.begun_at or 0.0)) < MAX_SKEW else fault.begun_at
 
     def targets(self) -> list[Target]:
         """The pods of the current attempt whose workload runs, as the cluster knows them now."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
+from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL
 
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.outcome import INDEX
@@ -76,7 +77,7 @@ class Process:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, hosts: int = 2) -> None:
         self.folder, self.cluster, self.hosts = RunFolder(str(folder)), Cluster(hosts), hosts
         folder.mkdir(parents=True, exist_ok=True)
-        self.path, self.now = folder, NOW.timestamp()
+        self.path, self.now, self.clock = folder, NOW.timestamp(), ""
         monkeypatch.setattr(faults, "CoreV1Api", lambda _: self.cluster)
         monkeypatch.setattr(faults, "stream", self._stream)
         monkeypatch.setattr(faults.time, "time", lambda: self.now)
@@ -85,7 +86,8 @@ class Process:
         fault, *rest = command[3:]
         assert fault.startswith("ml-metrics-fault-")
         self.cluster._do(" ".join(rest), name, f"uid-{name}")
-        return SimpleNamespace(run_forever=lambda **_: None, read_channel=lambda _: '{"status": "Success"}')
+        told = {ERROR_CHANNEL: '{"status": "Success"}', STDOUT_CHANNEL: self.clock}
+        return SimpleNamespace(run_forever=lambda **_: None, read_channel=told.get)
 
     def watch(self, *plan: dict[str, Any], attempt: int = 1) -> FaultWatch:
         content = {
@@ -134,6 +136,56 @@ def test_a_fault_is_inflicted_once_at_its_step(process: Process) -> None:
         ("uid-j-1",),
     )
     assert (fault.begun_at or 0) - (fault.due_at or 0) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("clock", "seconds"), [("0.35", 0.35), ("-60", -60.0), ("", 0.0), ("9000", 0.0)])
+def test_a_fault_begins_by_the_clock_of_its_pod_where_that_has_one(
+    process: Process, clock: str, seconds: float
+) -> None:
+    """The steps have the times of that clock; one that is hours off is none."""
+    process.step(1)
+    process.clock = f"{process.now + float(clock):.9f}\n" if clock else "1795988502.%N\n"
+    watch = process.watch({"at": "step 1", "what": "freeze(30s)"})
+    watch.turn()
+    assert (watch.journal.faults[0].begun_at or 0) - NOW.timestamp() == pytest.approx(seconds, abs=1e-6)
+
+
+def test_the_pods_are_known_before_the_step_at_which_one_is_hit(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of a busy cluster takes long, and there is one second from the step to its fault."""
+    watch, lists = process.watch({"at": "step 40", "what": "kill", "where": "host 1"}), []
+    known = process.cluster.list_namespaced_pod
+    monkeypatch.setattr(
+        process.cluster,
+        "list_namespaced_pod",
+        lambda *args, **more: [lists.append(process.now), known(*args, **more)][1],
+    )
+    for number in range(41):
+        process.now += 1
+        process.step(number)
+        watch.turn()
+    assert process.cluster.done == [("signal KILL", "j-1")]
+    start, near = (process.now - at for at in lists)
+    assert start == 40
+    assert 1 <= near <= 3
+
+
+@pytest.mark.parametrize("what", ["kill", "delete_pod"])
+def test_a_fault_that_finds_its_pod_ended_waits_for_the_next_attempt(process: Process, what: str) -> None:
+    watch = process.watch({"at": "step 3", "what": what, "where": "host 1"})
+    for number in range(4):
+        process.now += 1
+        process.step(number)
+        process.cluster.error = ApiException(status=404, reason="Handshake status 404 Not Found")
+        watch.turn()
+    process.cluster.pods = process.cluster.pods[:1]
+    process.cluster.error = None
+    watch.turn()
+    assert (process.cluster.done, process.states()) == ([], ["planned"])
+    process.cluster.pods.append(Cluster.pod(1))
+    watch.turn()
+    assert (len(process.cluster.done), process.states()) == (1, ["done"])
 
 
 def test_times_count_from_the_start_and_from_the_fault_before(process: Process) -> None:
@@ -376,11 +428,12 @@ def test_a_disk_is_full_for_a_while_and_then_free(tmp_path: Path) -> None:
     done = in_a_folder_of_one_megabyte(tmp_path, "fill", "0.3", "17", str(tmp_path / "cache"))
     if "unshare" in done.stderr:
         pytest.skip("this machine lets nobody mount a file system")
-    code, left, file, free = done.stdout.split()
+    began, code, left, file, free = done.stdout.split()
+    assert abs(float(began) - datetime.now(UTC).timestamp()) < 30
     assert (code, left, file) == ("0", "0", ".ml-metrics-fault-0"), done.stderr
     assert int(free) > 0
     again = in_a_folder_of_one_megabyte(tmp_path, "fill", "0.3", "17", str(tmp_path / "cache"))
     assert again.stdout.split()[:2] == ["0", free], "a fault that was sent already"
     (tmp_path / "marks" / "ml-metrics-fault-0").rmdir()
     small = in_a_folder_of_one_megabyte(tmp_path, "fill", "0.3", "3", str(tmp_path / "cache"))
-    assert small.stdout.split()[:2] == [faults.NOT_FULL, free]
+    assert small.stdout.split()[1:3] == [faults.NOT_FULL, free]
