@@ -198,7 +198,7 @@ def _figures(
         recomputed=again[1],
         goodput_lost=max(0.0, lost),
         restoring=restoring if steps.restores else None,
-        loss_jump=_loss_jump(losses, begun) if losses is not None and end is not None else "",
+        loss_jump=_loss_jump(losses, cut) if losses is not None and end is not None else "",
     )
 
 
@@ -229,7 +229,7 @@ def _losses(series: Sequence[Series]) -> Series | None:
     return max((one for one in series if is_training(one.tag.lower())), key=len, default=None)
 
 
-def _loss_jump(losses: Series, begun: float) -> str:
+def _loss_jump(losses: Series, restart: float) -> str:
     """Whether the first losses after a restart are worse than those before, beyond what differs from step to step.
 
     That is six times the median difference between neighbours.
@@ -238,7 +238,7 @@ def _loss_jump(losses: Series, begun: float) -> str:
     step, time, value = losses.step[usable], losses.wall_time[usable], losses.value[usable]
     order = np.argsort(time, kind="stable")
     step, time, value = step[order], time[order], value[order]
-    before, after = time <= begun, time > begun
+    before, after = time <= restart, time > restart  # a program that is told to end goes on for a while
     if before.sum() < FEWEST_POINTS or not after.any():
         return ""
     noise = float(np.median(np.abs(np.diff(value[before][-4 * FEWEST_POINTS :]))))

@@ -140,13 +140,21 @@ def test_what_a_program_does_before_it_ends_is_no_recovery(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("first", "worse", "jumps"), [(10, 0.0, 0), (10, 0.5, 1), (16, 0.0, 0), (16, 0.5, 1), (10, -0.5, 0)]
 )
-def test_a_loss_that_does_not_go_on_where_it_was_is_found(first: int, worse: float, jumps: int, tmp_path: Path) -> None:
-    job = Job(tmp_path / "j")
+@pytest.mark.parametrize("more", [0, 9])
+@pytest.mark.parametrize("recorder", [True, False])
+def test_a_loss_that_does_not_go_on_where_it_was_is_found(
+    first: int, worse: float, jumps: int, more: int, recorder: bool, tmp_path: Path
+) -> None:
+    """A program that is told to end may compute more steps before it does."""
+    job = Job(tmp_path / "j", recorder=recorder)
     job.train(0, 15)
     begun = job.now
+    if more:
+        job.train(16, 15 + more, goes_on=True)
+    ended = job.now
     job.now += 5
-    job.train(first, 30, worse=worse)
-    found = job.measured(replace(KILL, begun_at=begun, done_at=begun), ended=begun)
+    job.train(first + more, 50, worse=worse)
+    found = job.measured(replace(KILL, begun_at=begun, done_at=begun), ended=ended)
     assert values(found)["fault_loss_jumps"] == jumps
     assert any("restored wrongly" in warning for warning in found.warnings) == bool(jumps)
 
