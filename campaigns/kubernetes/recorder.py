@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPSConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +46,25 @@ def verb_and_resource(method: str, address: str) -> tuple[str, str] | None:
     return ("watch" if watches else "list"), resource
 
 
+def passed_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(CHUNK):
+            target.sendall(data)
+    for one in (source, target):
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+
+def tunnel(request: BaseHTTPRequestHandler, other: ssl.SSLSocket) -> None:
+    """Pass a websocket on, which a command in a pod is, byte by byte until one of both ends it."""
+    fields = [f"{name}: {value}" for name, value in request.headers.items()]
+    other.sendall("\r\n".join([request.requestline, *fields, "", ""]).encode())
+    back = threading.Thread(target=passed_on, args=(other, request.connection), daemon=True)
+    back.start()
+    passed_on(request.connection, other)
+    back.join()
+
+
 @contextmanager
 def recording(
     server: str, authority: str, intercept: Callable[[str, str, bytes], tuple[int, bytes] | None] = lambda *_: None
@@ -59,6 +79,12 @@ def recording(
         def forward(self) -> None:
             if pair := verb_and_resource(self.command, self.path):
                 requests.pairs.add(pair)
+            if self.headers.get("Upgrade"):
+                self.close_connection = True
+                address = (upstream.hostname or "", upstream.port or 443)
+                with context.wrap_socket(socket.create_connection(address), server_hostname=address[0]) as other:
+                    tunnel(self, other)
+                return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if own := intercept(self.command, self.path, body):
                 self.send_response(own[0])

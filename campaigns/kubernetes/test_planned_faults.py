@@ -13,19 +13,25 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kubernetes import client
 
 from airflow_home import PROJECT, Home
-from campaigns.kubernetes.access import access, documented_role
-from campaigns.kubernetes.cluster import Cluster, has_indexed_jobs, version
-from campaigns.kubernetes.recorder import Requests
+from campaigns.kubernetes.access import Access, access, documented_role
+from campaigns.kubernetes.cluster import FIRST_WITH_INDEXED_JOBS, Cluster, version
+from campaigns.kubernetes.recorder import Requests, recording
 from campaigns.pace import settings
-from standalone_airflow import standalone, wait_until
+from innocent import Innocent
+from servers.indexed_jobs import IndexedJobs
+from servers.job_sets import JobSets, controlled
+from standalone_airflow import Standalone, standalone, wait_until
 
 pytestmark = [pytest.mark.e2e]
 MOUNTED = (PROJECT / "include", PROJECT / "plugins" / "ml_metrics_telemetry")
@@ -42,9 +48,12 @@ mkdir -p "$MODEL_DIR/away"
 if [ -d /cache ]; then  # whose disk is full for a while
     while sleep 0.1; do echo 1 >/cache/probe || date +%s >>"$MODEL_DIR/full"; done 2>/dev/null &
 fi
-if [ -n "$KUBERNETES_JOB" ]; then  # a cluster without DNS: the first host writes its address to a file
-    place=$MODEL_DIR/address-$KUBERNETES_JOB
-    if [ "$JOB_COMPLETION_INDEX" = 0 ]; then hostname -i > "$place.new" && mv "$place.new" "$place"; fi
+job=${{KUBERNETES_JOB_SET:-$KUBERNETES_JOB}}
+if [ -n "$job" ]; then  # a cluster without DNS: the first host writes its address to a file
+    place=$MODEL_DIR/address-$job
+    if [ "$JOB_COMPLETION_INDEX${{ML_METRICS_SLICE:-0}}" = 00 ]; then
+        hostname -i > "$place.new" && mv "$place.new" "$place"
+    fi
     until [ -e "$place" ]; do sleep 0.1; done
     export ML_METRICS_FIRST_HOST=$(cat "$place")
 fi
@@ -62,10 +71,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     home, role = Home.make(tmp_path_factory.mktemp("airflow")), documented_role()
     (block,) = re.findall(r"```console\nrules:\n(.*?)```", (PROJECT / "docs" / "faults.md").read_text(), re.DOTALL)
     role["rules"] += yaml.safe_load(block)
-    with access(role) as granted:
+    with access(role) as granted, with_job_sets(granted) as requests:
         kubeconfig = Path(home.path / "kubeconfig")
-        kubeconfig.write_text(yaml.safe_dump(granted.kubeconfig()))  # no proxy: a command in a pod is a websocket
-        kubeconfig.chmod(0o600)
+        granted.write_kubeconfig(kubeconfig, requests.url)
         policy = home.path / "policy.yaml"
         policy.write_text(json.dumps({"host_paths": [str(home.runs), *map(str, MOUNTED)]}))
         extra = {"kube_config_path": str(kubeconfig), "namespace": granted.namespace}
@@ -74,7 +82,32 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             "AIRFLOW__ML_METRICS__POLICY": str(policy),
             "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps({"conn_type": "kubernetes", "extra": extra}),
         }
-        yield Cluster(home, granted, Requests(granted.server), environment)
+        yield Cluster(home, granted, requests, environment)
+
+
+@contextmanager
+def with_job_sets(granted: Access) -> Iterator[Requests]:
+    """The cluster, and a controller of JobSets; on an old one, which has no Indexed Jobs, one of those, too."""
+    code = client.VersionApi(granted.admin).get_code()
+    indexed = IndexedJobs(granted.admin)
+    is_old = (int(code.major), int(code.minor.rstrip("+"))) < FIRST_WITH_INDEXED_JOBS
+    jobs: Any = indexed if is_old else client.BatchV1Api(granted.admin)
+    served = JobSets(jobs, granted.namespace)
+    if is_old:
+        print(f"Kubernetes {code.git_version} has no Indexed Jobs: a controller of the tests makes their pods")
+
+    def answer(method: str, path: str, body: bytes) -> tuple[int, bytes] | None:
+        return served.answer(method, path, body) or (indexed.answer(method, path, body) if is_old else None)
+
+    with recording(granted.server, granted.authority, answer) as requests, controlled(served):
+        yield requests
+
+
+def bounds_memory(cluster: Cluster) -> bool:
+    """Whether volumes in memory have a size; an old kubelet has to be told that they do."""
+    (node,) = cluster.core.list_node(limit=1).items
+    found = cluster.core.connect_get_node_proxy_with_path(node.metadata.name, "configz")
+    return version(cluster) >= FIRST_WITH_BOUNDED_MEMORY or "'SizeMemoryBackedVolumes': True" in str(found)
 
 
 def add(cluster: Cluster, name: str, *faults: dict[str, Any], steps: int, **content: Any) -> str:
@@ -105,6 +138,10 @@ def begun(cluster: Cluster, test: str) -> list[str]:
     return [one["state"] for one in json.loads(found[0].read_text())["faults"]] if found else []
 
 
+def has_ended(airflow: Standalone, test: str, run: str) -> bool:
+    return bool(airflow.run(test, run)["state"] in {"success", "failed"})
+
+
 def wrong_beside(cluster: Cluster) -> list[str]:
     """What was done to a run of the same program that has no faults."""
     workload = document(cluster, "beside", "workload")
@@ -119,7 +156,7 @@ def wrong_in(cluster: Cluster, test: str, restarts: int) -> list[str]:
     wrong, folder = [], next((cluster.home.runs / test).iterdir())
     for one in document(cluster, test, "metrics")["faults"]:
         full = one["what"].startswith("disk_full")
-        refused = full and version(cluster) < FIRST_WITH_BOUNDED_MEMORY
+        refused = full and not bounds_memory(cluster)
         if one["state"] != ("refused" if refused else "done"):
             wrong.append(f"{one['what']}: {one['state']}, {one['note']}")
         if one["state"] == "done" and (one["recovered"] is None or one["late"] > LATE):
@@ -146,18 +183,21 @@ def test_a_run_recovers_from_its_faults(cluster: Cluster) -> None:
 def test_no_fault_is_doubled_or_forgotten_whatever_is_killed(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """In each round a worker is killed after its first fault; the triggerer is, where the task has deferred."""
+    """In each round a worker is killed after its first fault; the triggerer is, where the task has deferred.
+
+    Beside each run is a pod with its labels but for the key of the run, as a second run of the test would have.
+    """
     dags, chance, bad = tmp_path_factory.mktemp("dags"), random.Random(SEED), {}
     shutil.copy(PROJECT / "dags" / "ml_tests.py", dags)
     plans: dict[str, tuple[str, ...]] = {}
     for number in range(RUNS):
         kinds = (KINDS[number % len(KINDS)], chance.choice(KINDS))
-        hosts = 2 if number % 3 == 2 and has_indexed_jobs(cluster) else 1
-        where = ["any", "coordinator", f"host {hosts - 1}"]
+        hosts: dict[str, Any] = ({}, {"hosts": 2}, {"job_set": {"slices": 2}})[number % 3]
+        where = ["any", "coordinator", "host 1" if hosts else "host 0", "all"]
         at = (chance.randrange(12, 30), chance.randrange(60, 90))
         faults = [{"at": f"step {step}", "what": what, "where": "any" if "away" in what else chance.choice(where)}
                   for step, what in zip(at, kinds, strict=True)]  # fmt: skip
-        plans[add(cluster, f"run-{number}", *faults, steps=160, hosts=hosts)] = kinds
+        plans[add(cluster, f"run-{number}", *faults, steps=160, **hosts)] = kinds
     beside = add(cluster, "beside", steps=160)
     environment = {
         **cluster.environment,
@@ -170,6 +210,10 @@ def test_no_fault_is_doubled_or_forgotten_whatever_is_killed(
         for first in range(0, RUNS, AT_ONCE):
             together = [*list(plans)[first : first + AT_ONCE], beside]
             runs = {test: airflow.trigger(test) for test in together if not airflow.wait_until_parsed(test)}
+            others = {
+                test: Innocent(cluster.core, cluster.access.namespace, test, partial(has_ended, airflow, test, run))
+                for test, run in runs.items()
+            }
             victim = chance.choice(together[:-1])
             wait_until(lambda test=victim: begun(cluster, test)[:1] not in ([], ["planned"]), f"a fault of {victim}")
             time.sleep(chance.uniform(0, 2))
@@ -186,8 +230,9 @@ def test_no_fault_is_doubled_or_forgotten_whatever_is_killed(
             for test, run in runs.items():
                 state = airflow.wait_until_ended(test, run, 900)
                 restarts = sum(one not in LASTING for one in plans.get(test, ()))
-                wrong = wrong_in(cluster, test, restarts) if test != beside else wrong_beside(cluster)
-                refused = "disk_full(2s)" in plans.get(test, ()) and version(cluster) < FIRST_WITH_BOUNDED_MEMORY
+                wrong = others[test].problems()
+                wrong += wrong_in(cluster, test, restarts) if test != beside else wrong_beside(cluster)
+                refused = "disk_full(2s)" in plans.get(test, ()) and not bounds_memory(cluster)
                 if state != ("failed" if refused else "success") or wrong:
                     bad[test] = [state, *wrong]
                 print(f"seed {SEED}: {test} {plans.get(test, '')}: {bad.get(test, 'right')}", flush=True)

@@ -172,10 +172,13 @@ def main() -> None:
     """Restore the newest checkpoint, train the steps that are left, and save now and then."""
     options = arguments()
     folder = Path(options.model_dir)
-    host, count = int(os.environ.get("JOB_COMPLETION_INDEX", "0")), int(os.environ.get("ML_METRICS_HOSTS", "1"))
+    number = {name: int(os.environ.get(name, "0")) for name in ("JOB_COMPLETION_INDEX", "ML_METRICS_SLICE")}
+    count, slices = (int(os.environ.get(f"ML_METRICS_{name}", "1")) for name in ("HOSTS", "SLICES"))
+    host = number["ML_METRICS_SLICE"] * count // slices + number["JOB_COMPLETION_INDEX"]
     recorder = GoodputRecorder(os.environ.get("JOB_NAME", "resumable"), logging_enabled=host == 0)
     recorder.record_job_start_time()
-    port = 20_000 + zlib.crc32(os.environ.get("KUBERNETES_JOB", "").encode()) % 20_000
+    job = os.environ.get("KUBERNETES_JOB_SET") or os.environ.get("KUBERNETES_JOB", "")
+    port = 20_000 + zlib.crc32(job.encode()) % 20_000
     hosts = Hosts(host, count, os.environ.get("ML_METRICS_FIRST_HOST", "127.0.0.1"), port, options)
     checkpoints = Checkpoints(folder, host, count, options)
     with recorder.record_event("restore"):

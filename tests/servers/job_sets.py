@@ -39,13 +39,13 @@ def condition(kind: str, reason: str, message: str, status: str = "True") -> Doc
 class JobSets:
     """The JobSets of a cluster, by name. What the real controller does is done for the fields that ML Metrics sets."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, jobs: Any, namespace: str = "default") -> None:
         self.objects: dict[str, Document] = {}
         self.created: list[Document] = []
         """Every JobSet as a client sent it."""
         self.workloads: list[Document] = []
         """Kueue's, which tests add."""
-        self._jobs, self._lock = client.BatchV1Api(api), threading.RLock()
+        self._jobs, self._namespace, self._lock = jobs, namespace, threading.RLock()
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes] | None:
         """Answer a request about JobSets or Workloads."""
@@ -85,7 +85,7 @@ class JobSets:
         return 200, self.objects[name]
 
     def _reconcile(self, name: str, one: Document) -> None:
-        jobs = self._jobs.list_namespaced_job("default", label_selector=f"{NAME}={name}").items
+        jobs = self._jobs.list_namespaced_job(self._namespace, label_selector=f"{NAME}={name}").items
         status, spec = one["status"], one["spec"]
         if one["metadata"].get("deletionTimestamp"):
             self._remove(jobs)
@@ -123,33 +123,39 @@ class JobSets:
         template["metadata"]["labels"] = {**template["metadata"]["labels"], **labels}
         template["spec"]["subdomain"] = name
         try:
-            self._jobs.create_namespaced_job("default", body)
+            self._jobs.create_namespaced_job(self._namespace, body)
         except ApiException as error:
             if error.status != 409:  # the Job of the attempt before is not gone yet
                 raise
 
     def _remove(self, jobs: list[Any]) -> None:
         for job in jobs:
-            self._jobs.delete_namespaced_job(job.metadata.name, "default", propagation_policy="Background")
+            self._jobs.delete_namespaced_job(job.metadata.name, self._namespace, propagation_policy="Background")
+
+
+@contextmanager
+def controlled(served: JobSets) -> Iterator[None]:
+    over = threading.Event()
+
+    def control() -> None:
+        while not over.wait(0.2):
+            served.reconcile()
+
+    thread = threading.Thread(target=control, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager
 def job_sets(kubeconfig: str) -> Iterator[tuple[JobSets, Document]]:
     """Serve JobSets in front of a cluster. Yields them, and the kubeconfig of a cluster that has them."""
     content = yaml.safe_load(Path(kubeconfig).read_text())
-    cluster, over = content["clusters"][0]["cluster"], threading.Event()
-    served = JobSets(config.new_client_from_config(kubeconfig))
-
-    def control() -> None:
-        while not over.wait(0.2):
-            served.reconcile()
-
+    cluster = content["clusters"][0]["cluster"]
+    served = JobSets(client.BatchV1Api(config.new_client_from_config(kubeconfig)))
     authority = b64decode(cluster["certificate-authority-data"]).decode()
-    with recording(cluster["server"], authority, served.answer) as requests:
-        thread = threading.Thread(target=control, daemon=True)
-        thread.start()
-        try:
-            yield served, {**content, "clusters": [{**content["clusters"][0], "cluster": {"server": requests.url}}]}
-        finally:
-            over.set()
-            thread.join()
+    with recording(cluster["server"], authority, served.answer) as requests, controlled(served):
+        yield served, {**content, "clusters": [{**content["clusters"][0], "cluster": {"server": requests.url}}]}
