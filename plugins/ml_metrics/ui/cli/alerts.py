@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
+from ml_metrics.core.values import short_digests
 from ml_metrics.measure.efficiency import short_cost
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, days
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
@@ -100,4 +101,4 @@ def _open(found: list[Incident]) -> Iterator[str]:
     if causes:
         yield "\nCauses:"
     for cause, tests in causes.items():
-        yield printable(f"  {cause}: {', '.join(tests)}")
+        yield printable(f"  {short_digests(cause)}: {', '.join(tests)}")

@@ -63,7 +63,8 @@ class Parser(argparse.ArgumentParser):
         option = value.partition("=")[0]
         if option == "--json":
             return "--json: this command has no answer that could be a document"
-        return f"unknown option {option!r}{did_you_mean(option, self._option_string_actions)}"
+        near = did_you_mean(option.lstrip("-"), [one.lstrip("-") for one in self._option_string_actions])
+        return f"unknown option {option!r}" + near.replace("'", "'--", 1)
 
 
 Arguments = argparse.Namespace

@@ -10,9 +10,11 @@ examples:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ml_metrics.config.conditions import MinChange
+from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import counted, did_you_mean
 from ml_metrics.judge import Change, changes_in
@@ -46,12 +48,20 @@ def _changes(metric: str, rows: Sequence[StoredMetric], past: PastRuns, argument
     least = condition.min_change if condition else None
     if arguments.min_change is not None:
         least = MinChange(percent=arguments.min_change)
-    return changes_in(rows, certainty=arguments.certainty, min_change=least, attributes=past.attributes)
+    found = changes_in(rows, certainty=arguments.certainty, min_change=least, attributes=past.attributes)
+    unit = "" if past.reference_for(metric) else kind_of(metric).unit  # rows of the history have no unit
+    return [replace(change, unit=change.unit or unit) for change in found]
 
 
 def _document(change: Change) -> dict[str, Any]:
     numbers = {name: getattr(change, name) for name in ("before", "after", "percent", "in_noise", "certainty")}
-    return {"index": change.index, "uuid": change.run_key, "timestamp": change.timestamp.isoformat(), **numbers}
+    return {
+        "index": change.index,
+        "uuid": change.run_key,
+        "timestamp": change.timestamp.isoformat(),
+        **numbers,
+        "shown": str(change),
+    }
 
 
 def _sentences(found: Mapping[str, Sequence[Change]], past: PastRuns) -> Iterator[str]:

@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
+from shlex import quote
 from typing import Any
 
 from ml_metrics.alerts import MailSettings, Outbox, RunNotifier
@@ -133,9 +134,9 @@ def show_fleet() -> int:
 The runs are made up, and judged, recorded and told as real ones are.
 The pages:       {folder}/pages/inbox.html
 The mails:       {folder}/mails
-At a terminal:   ml-metrics tests --warehouse sqlite:///{folder}/warehouse.db
-In a dashboard:  AIRFLOW__ML_METRICS__WAREHOUSE_FILE={folder}/warehouse.db \\
-                 AIRFLOW__ML_METRICS__STORAGE_ROOT={folder}/runs make up""")
+To look around:  export AIRFLOW__ML_METRICS__WAREHOUSE_FILE={quote(f"{folder}/warehouse.db")} \\
+                 AIRFLOW__ML_METRICS__STORAGE_ROOT={quote(f"{folder}/runs")}
+and then:        ml-metrics tests, or make up""")
     return 0
 
 
@@ -182,7 +183,9 @@ def summary(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path, *,
     yield f"The mail about the first run:   {broken}"
     yield f"The mail about the second run:  {recovered}"
     yield f"The chart of the accuracy:      {chart}"
-    here = f"AIRFLOW_HOME={os.environ['AIRFLOW_HOME']} {sys.argv[0]}" if "AIRFLOW_HOME" in os.environ else sys.argv[0]
+    here = quote(sys.argv[0])
+    if "AIRFLOW_HOME" in os.environ:
+        here = f"AIRFLOW_HOME={quote(os.environ['AIRFLOW_HOME'])} {here}"
     yield f"Every run of the test:          {here} history {TEST}"
     yield f"The test file:                  {Settings.load().config_root}/{TEST_FILE}"
     if own:

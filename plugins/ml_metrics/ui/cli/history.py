@@ -82,7 +82,7 @@ def _print_runs(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:
     values = [{**one, "metric": one["metric"] or None} for one in found]  # null for a run without metrics
     rows, below = [], []
     for run in runs:
-        goodput = "-" if run.goodput is None else f"{run.goodput:.1f}%"
+        goodput = "-" if run.goodput is None else f"{run.goodput:.1f} %"
         what = (run.job_status, run.verdict or "-", duration(run.job_duration_sec), goodput)
         rows.append((run.uuid[:8], minute(run.timestamp), *what))
         by = f" by {run.started_by}" if run.started_by else ""

@@ -19,6 +19,7 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser
 from ml_metrics.ui.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import give, minute, table, wrapped
 from ml_metrics.ui.dashboard.page import Columns, not_running
+from ml_metrics.ui.dashboard.status_letters import baselines_of
 from ml_metrics.warehouse import DEFINITION, Place, RunSummary, TestStatus, Warehouse
 
 TEST = Columns("test=newest.test last_run=newest.at job_status=newest.job_status verdict=newest.verdict")
@@ -61,7 +62,8 @@ def _reason(warehouse: Warehouse, newest: RunSummary) -> str:
         return ""
     place = Place(newest.run_key, newest.test, newest.at)
     run = warehouse.runs.get(place)
-    return why(newest, warehouse.metrics.page_of_run(place, MOST_COUNTED), error=last_error(run) if run else "")
+    rows = warehouse.metrics.page_of_run(place, MOST_COUNTED)
+    return why(newest, rows, error=last_error(run) if run else "", references=baselines_of(rows))
 
 
 def _document(status: TestStatus, runs: Mapping[str, int], incidents: Container[str]) -> dict[str, Any]:

@@ -79,10 +79,11 @@ def run(arguments: Arguments) -> int:
     test, path = _write(root, _text(answers, conditions))
     document = {"test": test.name, "file": str(path), "conditions": conditions}
     unread = ", ".join(_unread(folder)) if folder else ""
+    explain = f"`ml-metrics collect --explain {shlex.quote(str(arguments.run_dir))}`"
     lines = [
         f"wrote {path}, with {counted(len(test.regression_test_config.metric_success_conditions), 'condition')}",
-        *wrapped(unread and f"not read: {unread}; `ml-metrics collect --explain {arguments.run_dir}` shows how"),
-        f"check it:  ml-metrics validate {path}",
+        *wrapped(unread and f"not read: {unread}; {explain} shows how"),
+        f"check it:  ml-metrics validate {shlex.quote(str(path))}",
         f"run it:    ml-metrics run {test.name}",
     ]
     give(arguments, document, lines)

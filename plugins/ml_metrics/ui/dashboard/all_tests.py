@@ -354,8 +354,8 @@ def _rows_as_html(
 def _head(row: Row, now: datetime, links: Links) -> str:
     status = row.status
     about = ", ".join(filter(None, (status.owner, status.framework, status.accelerator)))
-    pass_rate = "-" if row.pass_rate is None else f"{row.pass_rate:.0f}%"
-    goodput = "-" if row.goodput is None else f"{row.goodput:.1f}%"
+    pass_rate = "-" if row.pass_rate is None else f"{row.pass_rate:.0f} %"
+    goodput = "-" if row.goodput is None else f"{row.goodput:.1f} %"
     good = status.last_good
     since = "never" if good is None else f"{age_text((now - good).total_seconds())} ago"
     latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))

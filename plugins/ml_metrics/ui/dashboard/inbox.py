@@ -17,11 +17,11 @@ from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.values import short_digests
-from ml_metrics.judge import Reference, main_metric, reference_of
+from ml_metrics.judge import Reference, main_metric
 from ml_metrics.measure.efficiency import UNKNOWN_COST, added_costs, cost_words, short_cost
 from ml_metrics.ui.dashboard.links import choice, page_in, text
 from ml_metrics.ui.dashboard.page import Columns, Page, Reader, change_text, value_text
-from ml_metrics.ui.dashboard.status_letters import BAD, Letter, by_run, letter_of, reason_of
+from ml_metrics.ui.dashboard.status_letters import BAD, Letter, baselines_of, by_run, letter_of, reason_of
 from ml_metrics.warehouse import DEFINITION, Assessment, Incident, QuarantineRow, TestStatus, Warehouse
 
 FEW_METRICS = 5
@@ -131,6 +131,10 @@ class Entry:
         return short_digests(self.cause) if len(self.members) > 1 else self.members[0].test
 
     @property
+    def tests(self) -> str:
+        return ", ".join(member.test for member in self.members)
+
+    @property
     def since(self) -> datetime:
         return min(member.incident.opened_at for member in self.members)
 
@@ -171,8 +175,7 @@ def member_of(
     letter = letter_of(status.newest, found)
     if letter not in BAD:
         return Member(incident, status, letter, reported, quarantine)
-    # the baseline of a verdict that failed is the level before the change
-    known = {row.metric: reference for row in found if (reference := reference_of(row, ()))}
+    known = baselines_of(found)
     main = main_metric(found, known) if status.newest.job_status == JobStatus.SUCCESS else None
     reason = reason_of(status.newest, letter, found, known)
     return Member(incident, status, letter, reason, quarantine, main, known.get(main.metric) if main else None)

@@ -17,7 +17,7 @@ from ml_metrics.alerts import short_name, templates_of
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import counted, logger_of
-from ml_metrics.core.units import change, duration, exact, interval
+from ml_metrics.core.units import change, duration, exact, interval, readable
 from ml_metrics.core.values import short_digests
 from ml_metrics.store.run_folder import without_non_finite
 from ml_metrics.ui.dashboard.links import Links
@@ -146,6 +146,7 @@ def templates() -> Environment:
     environment = templates_of("ml_metrics.ui.dashboard")
     environment.filters.update(number=number_text, duration=duration, value=value_text, bounds=bounds_text)
     environment.filters.update(age=age_text, change=change_text, interval=interval_text, short=short_digests)
+    environment.filters.update(headline=lambda value: readable([value])[0])
     return environment
 
 

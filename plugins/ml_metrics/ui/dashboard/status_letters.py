@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Self
 
 from ml_metrics.alerts import last_error, why
 from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
-from ml_metrics.judge import Reference, main_metric
+from ml_metrics.judge import Reference, main_metric, reference_of
 from ml_metrics.ui.dashboard.links import airflow_run, http_link
 from ml_metrics.warehouse import JobRow, RunSummary, Warehouse
 
@@ -88,13 +87,20 @@ def why_of(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], refe
     return why(run, rows, error=last_error(run), references=references, attributes=attributes)
 
 
+def baselines_of(broken: Sequence[StoredMetric]) -> dict[str, Reference]:
+    """The baseline of a verdict that failed is the level before the change."""
+    return {row.metric: reference for row in broken if (reference := reference_of(row, ()))}
+
+
 def reason_of(
     run: JobRow | RunSummary,
     letter: Letter,
     broken: Sequence[StoredMetric] = (),
-    references: Mapping[str, Reference] = MappingProxyType({}),
+    references: Mapping[str, Reference] | None = None,
 ) -> str:
-    """In one line."""
+    """In one line; with the baselines of the verdicts unless better references are given."""
+    if references is None:
+        references = baselines_of(broken)
     is_known = run.job_status != JobStatus.SUCCESS or letter in BAD | {Letter.WARNED}
     return (is_known and why(run, broken, references=references)) or letter.meaning
 

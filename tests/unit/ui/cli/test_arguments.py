@@ -39,6 +39,7 @@ def test_paragraphs_are_wrapped_and_examples_are_not(monkeypatch: pytest.MonkeyP
         (["--limt", "3"], "unknown option '--limt'; did you mean '--limit'?"),
         (["--limt=3"], "unknown option '--limt'; did you mean '--limit'?"),
         (["--zzz"], "unknown option '--zzz'"),
+        (["--tim"], "unknown option '--tim'"),
         (["--json"], "--json: this command has no answer that could be a document"),
         (["extra"], "unexpected argument 'extra'"),
         (["a\x1b[2Jb"], "unexpected argument 'a\\x1b[2Jb'"),

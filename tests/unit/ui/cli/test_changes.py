@@ -17,7 +17,7 @@ from unit.ui.cli.shell import Shell
 from unit.warehouse.records import MONDAY, metric, run_of, verdict
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-KEYS = {"index", "uuid", "timestamp", "before", "after", "percent", "in_noise", "certainty"}
+KEYS = {"index", "uuid", "timestamp", "before", "after", "percent", "in_noise", "certainty", "shown"}
 CONFIG = """
 regression_test_config:
   metric_success_conditions:
@@ -113,6 +113,16 @@ def shifted(tmp_path: Path) -> str:
                 )
             )
     return place
+
+
+def test_levels_have_the_units_of_the_metric(tmp_path: Path, ml: Shell) -> None:
+    steps = enumerate(levels((0.78, 20), (0.85, 20)))
+    rows = (json.dumps(line("step_time_p50", day, value)) for day, value in steps)
+    (tmp_path / "times.jsonl").write_text("\n".join(rows))
+    argv = ("--history", str(tmp_path / "times.jsonl"))
+    (change,) = series(ml, *argv)["step_time_p50"]
+    assert change["shown"].startswith("the level rose from 777 ms to 849 ms (+9.29 %)")
+    assert "step_time_p50: the level rose from 777 ms to 849 ms" in " ".join(ml("changes", *argv).split())
 
 
 def test_a_change_of_the_warehouse_names_what_differs(shifted: str, ml: Shell) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from unit.ui.cli.shell import Shell
 
 @pytest.fixture
 def configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "configs"
+    folder = tmp_path / "my configs"
     folder.mkdir()
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(folder))
     return folder
@@ -33,7 +34,9 @@ def test_options_become_a_test(configs: Path, capsys: pytest.CaptureFixture[str]
     (test,) = loaded.tests
     assert (test.name, test.image, test.schedule) == ("hello-cpu", "python:3.11", "0 3 * * *")
     assert test.command == ("python3", "-c", 'print("a: b # c")')
-    assert "ml-metrics run hello-cpu" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"ml-metrics validate {shlex.quote(str(configs / 'hello-cpu.yaml'))}\n" in out
+    assert "ml-metrics run hello-cpu" in out
 
 
 def test_a_finished_run_gives_program_and_conditions(configs: Path, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_one_cause_is_one_entry(browser: TestClient, filled: Warehouse) -> None:
     assert causes == [(CAUSE, [FAILING, STEADY]), ("", [SHIFTED])]
     page = browser.get("/inbox").text
     assert "new image: sha256:&lt;2&gt;" in page
-    assert "2 tests" in page
+    assert "<small>+1</small>" in page
 
 
 def test_the_most_expensive_incident_is_first_where_that_is_asked_for(browser: TestClient, filled: Warehouse) -> None:
@@ -234,3 +234,12 @@ def test_a_row_states_how_far_a_value_is_from_its_reference(browser: TestClient,
     assert shown["shown"] == {"what": "loss_final 14", "change": "+40 %"}
     assert shown["reason"] == "loss_final = 14, must be below 11, +40 % against 10"
     assert '<span class="r change">+40 %</span>' in browser.get("/inbox").text
+
+
+def test_a_cause_of_a_night_has_the_whole_row(browser: TestClient, filled: Warehouse) -> None:
+    report(filled, FAILING, "job_status:failure/OOMKilled", cause=CAUSE)
+    report(filled, STEADY, "out_of_bounds:loss_final", cause=CAUSE)
+    page = browser.get("/night").text
+    assert '<th scope="rowgroup" colspan="2">Moved together <small>1</small></th>' in page
+    assert '<td class="why" colspan="2">2 tests: ' in page
+    assert not re.search(r"<th[^>]*></th>", page)
