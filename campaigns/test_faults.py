@@ -2,8 +2,8 @@
 
 The loss of each step is in `train.jsonl` in the order of writing, so where the program starts again tells exactly which
 steps were lost, and their times what a recovery took. The runs are those of one Airflow, which defers them, four at a
-time; a run of the same program without faults is beside them, and one of them loses its worker. The whole campaign also
-plays the recipes that docs/faults.md lists.
+time, and one of the four loses its worker. Beside them are a run of the same program without faults, and for each a pod
+as of another run of its test. The whole campaign also plays the recipes that docs/faults.md lists.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import shutil
 import time
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ import pytest
 
 from airflow_home import PROJECT, Home
 from campaigns.pace import settings
+from innocent import Innocent
 from standalone_airflow import Standalone, standalone, wait_until
 from workload_ends import core, recorded_workload
 
@@ -33,6 +35,8 @@ RUNS = int(os.environ.get("ML_METRICS_FAULTS", "0"))
 SHORT = bool(os.environ.get("ML_METRICS_FAULTS_SHORT"))
 # the short form is the same each time, and may run beside others
 SEED = int(os.environ.get("ML_METRICS_SEED", "1" if SHORT else str(random.SystemRandom().randrange(10**6))))
+CASES = [int(one) for one in os.environ.get("ML_METRICS_FAULTS_CASES", "").split()] or list(range(RUNS))
+"""Those of a seed to play again."""
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
@@ -181,9 +185,9 @@ def left(home: Home, tests: Sequence[str]) -> list[str]:
 def airflow(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     dags = tmp_path_factory.mktemp("dags")
     shutil.copy(PROJECT / "dags" / "ml_tests.py", dags)
-    for number in range(RUNS):
+    for at, number in enumerate(CASES):
         Case.drawn(number).add(home)
-        home.add_test(f"beside-{number // AT_ONCE}", command=program())
+        home.add_test(f"beside-{at // AT_ONCE}", command=program())
     for recipe in () if SHORT else RECIPES:
         shutil.copy(recipe, home.configs)
     environment = {
@@ -201,22 +205,29 @@ def test_recoveries_are_as_they_were_and_a_killed_worker_repeats_and_forgets_not
     airflow: Standalone, home: Home
 ) -> None:
     bad = {}
-    for first in range(0, RUNS, AT_ONCE):
-        cases = [Case.drawn(number) for number in range(first, min(first + AT_ONCE, RUNS))]
+    for first in range(0, len(CASES), AT_ONCE):
+        cases = [Case.drawn(number) for number in CASES[first : first + AT_ONCE]]
         tests = [*(case.name for case in cases), f"beside-{first // AT_ONCE}"]
         for test in tests:
             airflow.wait_until_parsed(test)
         runs = {test: airflow.trigger(test) for test in tests}
+        others = [
+            Innocent(core(home), "default", test, partial(airflow.has_ended, test, run)) for test, run in runs.items()
+        ]
         for case in cases:
             if case.loses_worker:
                 kill_the_worker(airflow, home, case.name, runs[case.name])
         states = {test: airflow.wait_until_ended(test, run, 900) for test, run in runs.items()}
+        touched = [problem for other in others for problem in other.problems()]
         remain = left(home, tests)
         for case in cases:
             wrong = wrong_in(case, home) if states[case.name] == "success" else [states[case.name]]
             print(f"seed {SEED}: {case}: {wrong or 'right'}", flush=True)
-            bad |= {case.name: wrong} if wrong else {}
-        if wrong := [*innocent_problems(home, tests[-1]), *(f"left: {name}" for name in remain)]:
+            if wrong:
+                print(document(folder_of(home, case.name), "metrics").get("faults"), os.getloadavg(), flush=True)
+                bad[case.name] = wrong
+        if wrong := [*innocent_problems(home, tests[-1]), *touched, *(f"left: {name}" for name in remain)]:
+            print(f"seed {SEED}: {wrong}", flush=True)
             bad[tests[-1]] = wrong
     assert bad == {}
 

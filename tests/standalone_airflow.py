@@ -91,9 +91,12 @@ class Standalone:
         trigger = self.tasks(dag, run)["run_workload"].get("trigger") or {}
         return str(trigger.get("classpath")).endswith("PodTrigger")
 
+    def has_ended(self, dag: str, run: str) -> bool:
+        return self.run(dag, run)["state"] in {"success", "failed"}
+
     def wait_until_ended(self, dag: str, run: str, timeout: float = TIMEOUT_SECONDS) -> str:
         """Wait until a run has ended, and return its state."""
-        wait_until(lambda: self.run(dag, run)["state"] in {"success", "failed"}, f"{dag} {run} ends", timeout)
+        wait_until(lambda: self.has_ended(dag, run), f"{dag} {run} ends", timeout)
         state: str = self.run(dag, run)["state"]
         return state
 

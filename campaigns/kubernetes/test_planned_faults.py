@@ -31,7 +31,7 @@ from campaigns.pace import settings
 from innocent import Innocent
 from servers.indexed_jobs import IndexedJobs
 from servers.job_sets import JobSets, controlled
-from standalone_airflow import Standalone, standalone, wait_until
+from standalone_airflow import standalone, wait_until
 
 pytestmark = [pytest.mark.e2e]
 MOUNTED = (PROJECT / "include", PROJECT / "plugins" / "ml_metrics_telemetry")
@@ -138,10 +138,6 @@ def begun(cluster: Cluster, test: str) -> list[str]:
     return [one["state"] for one in json.loads(found[0].read_text())["faults"]] if found else []
 
 
-def has_ended(airflow: Standalone, test: str, run: str) -> bool:
-    return bool(airflow.run(test, run)["state"] in {"success", "failed"})
-
-
 def wrong_beside(cluster: Cluster) -> list[str]:
     """What was done to a run of the same program that has no faults."""
     workload = document(cluster, "beside", "workload")
@@ -211,7 +207,7 @@ def test_no_fault_is_doubled_or_forgotten_whatever_is_killed(
             together = [*list(plans)[first : first + AT_ONCE], beside]
             runs = {test: airflow.trigger(test) for test in together if not airflow.wait_until_parsed(test)}
             others = {
-                test: Innocent(cluster.core, cluster.access.namespace, test, partial(has_ended, airflow, test, run))
+                test: Innocent(cluster.core, cluster.access.namespace, test, partial(airflow.has_ended, test, run))
                 for test, run in runs.items()
             }
             victim = chance.choice(together[:-1])

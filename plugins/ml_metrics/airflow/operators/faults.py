@@ -322,7 +322,7 @@ class FaultWatch:
         targets = self.targets()
         if len(targets) < self.operator.test.pods:
             return
-        self._has_started = True
+        self._has_started, self._known, self._known_at = True, targets, now
         if self.journal.started_at is None:
             self._write(replace(self.journal, started_at=max(one.started_at for one in targets)))
         # a step counts again in an attempt that gets there again; ends are known to the second
