@@ -73,6 +73,8 @@ def end_of(
         return replace(pending, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
     queued_at = observed.queued_at or pending.queued_at
     ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now)
+    if observed.status is JobStatus.FAILURE:  # a Job whose pods are gone does not tell when they began
+        ended = replace(ended, started_at=observed.started_at or pending.started_at)
     ended = replace(ended, attempts=pending.attempts, generation=pending.generation, earlier=pending.earlier)
     if observed.status is JobStatus.SUCCESS:
         return ended

@@ -399,7 +399,7 @@ class RunWorkload(KubernetesPodOperator):
                 if error.status != NOT_FOUND:
                     raise
                 return AirflowException(f"the {what} was deleted before its workload had ended")
-            stage = self.hosts.stage
+            stage = self._stage_of(self.hosts)
             if self.hosts.over(datetime.now(UTC)):
                 return None
             if datetime.now(UTC) > limit:
@@ -418,6 +418,13 @@ class RunWorkload(KubernetesPodOperator):
             logs.follow(self.hosts.pods)
             soon = self.test.faults or (self.is_single and stage is not Stage.RUNNING)
             logs.log_for(SHORT_POLL_SECONDS if soon else POLL_SECONDS)  # or until the log ends, as the workload does
+
+    def _stage_of(self, hosts: Hosts) -> Stage:
+        """Also keep when the workload started, which pods tell only as long as they are there."""
+        stage = hosts.stage
+        if stage is Stage.RUNNING and self.pending is not None and self.pending.started_at is None:
+            self.pending = replace(self.pending, started_at=hosts.outcome().started_at)
+        return stage
 
     def _defer(self, context: Context, hosts: Hosts) -> None:
         """Leave the worker: until a pod has ended, or for a while if not all run yet or the trigger failed."""

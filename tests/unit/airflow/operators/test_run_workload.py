@@ -22,6 +22,7 @@ from ml_metrics.airflow.operators.attempts import (
     end_is_known,
     mark_attempt_created,
     start_attempt,
+    times_of,
     unknown_end,
 )
 from ml_metrics.airflow.operators.chosen_operator import workload_operator
@@ -138,6 +139,14 @@ def test_a_job_that_fails_states_why_and_is_removed(process: Process) -> None:
     assert not isinstance(raised.value, AirflowFailException), "the test may be tried again"
     assert (process.recorded.status, process.recorded.failure_reason) == ("failure", "ExitCode:3")
     assert process.cluster.done == [*STARTS, "remove"]
+
+
+def test_an_attempt_whose_pods_the_cluster_has_removed_has_its_time(process: Process) -> None:
+    """Its cost is that of the time from its start, which only what was seen before tells."""
+    with pytest.raises(AirflowException, match="PodDeleted"):
+        process.execute(STARTING, RUNNING, hosts(condition=FAILED))
+    assert process.recorded.started_at == RUNNING.outcome().started_at
+    assert times_of(process.recorded) == ((process.recorded.started_at, process.recorded.ended_at),)
 
 
 @pytest.mark.parametrize(
