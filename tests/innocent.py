@@ -19,6 +19,7 @@ echo started
 while :; do sleep 0.2; done
 """
 RUN_KEY = "ml-metrics/run-key"
+OF_ONE_RUN = {"nodeName", "hostname", "subdomain", "activeDeadlineSeconds"}
 
 
 class Innocent:
@@ -69,7 +70,7 @@ def of_another_run(pod: client.V1Pod, api: client.ApiClient) -> dict[str, Any]:
             "annotations": about.get("annotations") or {},
         },
         "spec": {
-            **{name: value for name, value in spec.items() if name not in {"nodeName", "hostname", "subdomain"}},
+            **{name: value for name, value in spec.items() if name not in OF_ONE_RUN},
             "containers": [container],
         },
     }
