@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
+from ml_metrics.warehouse import sql
 from nothing_left import leave_nothing_running
 from servers.gcs import BUCKET, GcsServer
 
@@ -22,6 +23,9 @@ PROJECT = Path(__file__).parents[1]
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 # read when numpy is imported: its threads wait for each other at full speed, and no test has a matrix that needs them
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
+# a test kills processes, never the machine, and waits for no disk
+os.fsync = lambda _: None
+sql.SYNCHRONOUS = "OFF"
 # the time of an example measures what else the machine does; CI, which may take longer, tries more examples
 settings.register_profile("here", settings(), deadline=None, max_examples=100 if os.environ.get("CI") else 30)
 settings.load_profile("here")

@@ -208,6 +208,10 @@ def _prepare_file(file: Path, *, create: bool) -> None:
         )
 
 
+SYNCHRONOUS = "FULL"
+"""A commit to a file waits until it is on the disk: a machine that loses power loses no run."""
+
+
 def _prepare_reader(connection: Any, _: Any) -> None:
     """Begin transactions ourselves. The journal mode of an existing file is kept: it may belong to another system."""
     connection.isolation_level = None
@@ -217,8 +221,8 @@ def _prepare_reader(connection: Any, _: Any) -> None:
 def _prepare_writer(connection: Any, record: Any) -> None:
     """Let readers read while a writer writes."""
     _prepare_reader(connection, record)
+    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
     _write_ahead(connection)
-    connection.execute("PRAGMA synchronous = FULL")
 
 
 def _write_ahead(connection: Any) -> None:

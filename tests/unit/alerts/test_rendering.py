@@ -29,7 +29,10 @@ SHOTS = {
     "alert-mail-recovered": ("recovered", 640, 420, "light"),
 }
 """The pictures in the docs: which mail, how wide, how high, in which theme."""
-KINDS = tuple(samples())
+KINDS = (
+    "metric", "crash", "memory", "both", "worse", "warning", "recovered", "many", "hostile", "digest", "heartbeat",
+    "incident",
+)  # fmt: skip
 MEASURE = """() => {
   const numbers = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
   const light = colour => {
@@ -72,7 +75,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def mails() -> dict[str, Message]:
-    return samples()
+    made = samples()
+    assert tuple(made) == KINDS
+    return made
 
 
 def page_of(message: Message) -> str:
