@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
 from ml_metrics.alerts.render import cut_name
-from ml_metrics.core.model import BROKEN, SWEEP, Bounds, JobStatus, Outcome, Run, StoredMetric, Sweep, Verdict
+from ml_metrics.core.model import BROKEN, Bounds, JobStatus, Outcome, Run, StoredMetric, Sweep, Verdict
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.units import change, readable
 from ml_metrics.core.values import finite
@@ -218,18 +218,6 @@ def as_stored(verdict: Verdict, run: Run, at: datetime) -> StoredMetric:
         spread=verdict.spread,
         unit=verdict.unit,
     )
-
-
-RUNS_BESIDE = 20
-
-
-def curves_before(warehouse: Warehouse, history: MetricHistory, metric: str, first_failed: str) -> list[Sweep]:
-    """Return the curves of the newest good runs before a curve got worse."""
-    keys, failed = [value.run_key for value in history.values], failed_runs(history.values)
-    before = history.values[: keys.index(first_failed)] if first_failed in keys else history.values
-    ends = {one.run_key: one.timestamp for one in before if one.run_key not in failed}
-    runs, test = list(ends)[-RUNS_BESIDE:], history.values[-1].test
-    return list(warehouse.curves.sweeps_of_runs(runs, [metric.removeprefix(SWEEP)], tests=[test], ends=ends).values())
 
 
 def picture_of(

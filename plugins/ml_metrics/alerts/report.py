@@ -19,7 +19,6 @@ from ml_metrics.alerts.metric import (
     Streak,
     TestHistory,
     as_stored,
-    curves_before,
     metric_facts,
     metric_words,
     picture_of,
@@ -42,6 +41,7 @@ from ml_metrics.core.model import BROKEN, SWEEP, Bounds, JobStatus, Outcome, Run
 from ml_metrics.core.units import duration, readable
 from ml_metrics.judge import run_again
 from ml_metrics.measure.efficiency import NO_BOOK, NOT_A_TIME, REGRESSION_METADATA, largest_cost
+from ml_metrics.warehouse import Place, curves_before
 
 if TYPE_CHECKING:
     from ml_metrics.pipeline import RunState
@@ -177,7 +177,8 @@ class Details:
                 self.level_changes.append(self.node.sentence(verdict))
             if history.values:
                 curve = next((one for one in self.state.sweeps if f"{SWEEP}{one.name}" == verdict.metric), None)
-                before = curves_before(self.warehouse, history, verdict.metric, streak.first_failed) if curve else ()
+                place = Place(self.run.key, self.run.test, now.timestamp)
+                before = curves_before(self.warehouse, place, [now])[now.metric] if curve else ()
                 picture = picture_of(self.detailed, now, history, curve, before)
         short, headline = metric_words(name, verdict, reference)
         facts = [*metric_facts(verdict, history)]

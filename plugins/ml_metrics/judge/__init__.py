@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         without_unique,
     )
     from ml_metrics.judge.history import (
+        BY_TIME,
         Acceptance,
         CurvesOfRuns,
         HistoryNeeds,

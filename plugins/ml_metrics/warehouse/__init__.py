@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.metrics import NamedMetric
     from ml_metrics.warehouse.old_rows import OldRows
     from ml_metrics.warehouse.record import JobRow, Place, RunRecord, metric_columns, run_record, with_verdicts
-    from ml_metrics.warehouse.references import MAX_METRICS, KnownLevels, good_before, references_of
+    from ml_metrics.warehouse.references import MAX_METRICS, KnownLevels, curves_before, good_before, references_of
     from ml_metrics.warehouse.runs import RunSummary, RunSums, ScheduledRuns, TestStatus, green_tests, nodes_of_runs
     from ml_metrics.warehouse.sql import libpq_options
     from ml_metrics.warehouse.tables import SCHEMA_VERSION, TABLES, VERSIONS, Table

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge import REFERENCE_RUNS, main_metric, reference_of
+from ml_metrics.core.model import BROKEN, SWEEP, JobStatus, Outcome
+from ml_metrics.judge import BY_TIME, REFERENCE_RUNS, main_metric, reference_of
 from ml_metrics.warehouse.record import Place
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.core.model import StoredMetric, Sweep
     from ml_metrics.judge import Reference
     from ml_metrics.warehouse.warehouse import Warehouse
 
@@ -70,3 +71,29 @@ def good_before(
     if good is not None:
         return Place(good.run_key, run.test, good.timestamp)
     return warehouse.runs.last_passed(run.test, run.at, run.run_key)
+
+
+RUNS_BESIDE = 20
+"""How many runs are beside a curve."""
+
+
+def curves_before(warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric]) -> dict[str, list[Sweep]]:
+    """By metric, the curves of the newest good runs: those before a run, or before the loss that is open in it.
+
+    `rows`: the curves of the run that are judged.
+    """
+    known = KnownLevels.load(warehouse, run.test, [row.metric for row in rows], run.at + AT_ONCE, run.run_key)
+    references, good = known.references(rows), {}
+    for row in rows:
+        reference = references.get(row.metric)
+        since = reference.since if reference and row.outcome is Outcome.FAIL else None
+        values = [one for one in known.values[row.metric] if one.trial is None and BY_TIME(one) < BY_TIME(since or row)]
+        passed = [one for one in values if one.job_status is JobStatus.SUCCESS and one.outcome not in BROKEN]
+        good[row.metric] = {one.run_key: one.timestamp for one in sorted(passed, key=BY_TIME)[-RUNS_BESIDE:]}
+    ends = {key: at for runs in good.values() for key, at in runs.items()}
+    names = [metric.removeprefix(SWEEP) for metric in good]
+    found = warehouse.curves.sweeps_of_runs(list(ends), names, tests=[run.test], ends=ends) if ends else {}
+    return {
+        metric: [found[key, name] for key in runs if (key, name) in found]
+        for name, (metric, runs) in zip(names, good.items(), strict=True)
+    }

@@ -57,7 +57,7 @@ from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script
 from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, without_folders, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import letter_of, status_and_links, why_of
 from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
-from ml_metrics.warehouse import JobRow, Warehouse, good_before, metric_columns, references_of
+from ml_metrics.warehouse import JobRow, Warehouse, curves_before, good_before, metric_columns, references_of
 
 FIGURES = {"chip_hours": "chip hours", "mfu": "MFU", "hfu": "HFU", "tokens_per_second": "tokens/s"}
 
@@ -374,7 +374,7 @@ def _shown(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
 
 def _beside(warehouse: Warehouse, run: JobRow, good: JobRow | None) -> Iterator[tuple[str, str]]:
     """The runs whose curves may be drawn beside those of a run, each with what a reader chooses it by."""
-    before = warehouse.runs.of_test(run.test_name, BEGINNING_OF_TIME, run.timestamp, RUNS_BESIDE, run.uuid)
+    before = warehouse.runs.of_test(run.test_name, BEGINNING_OF_TIME, run.timestamp, MOST_BESIDE, run.uuid)
     for one in [*([good] if good and good.uuid not in {each.uuid for each in before} else []), *before]:
         about = ", the good run before" if good and one.uuid == good.uuid else ""
         yield one.uuid, f"{one.timestamp:%Y-%m-%d %H:%M} {letter_of(one)}{about}"
@@ -393,23 +393,18 @@ def _curves(
     return [(curve, None if f"{curve.tag}{CURVE_SUFFIX}" in hidden else band) for curve, band in found], ""
 
 
-SHOWN_SWEEPS, RUNS_BESIDE = 6, 20
-"""How many judged curves over a load or a size are drawn, and how many runs before are beside them."""
+SHOWN_SWEEPS, MOST_BESIDE = 6, 20
+"""How many judged curves over a load or a size are drawn, and how many runs can be chosen to be drawn beside a run."""
 
 
 def _sweeps(
     warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], hidden: Collection[str]
 ) -> list[tuple[Sweep, list[Sweep]]]:
     """Those that are judged, each with those of the runs before."""
-    judged = [row.metric for row in rows if row.metric.startswith(SWEEP) and row.metric not in hidden]
-    names = [metric.removeprefix(SWEEP) for metric in judged[:SHOWN_SWEEPS]]
-    own = [one for one in warehouse.curves.sweeps_of(run.place) if one.name in names] if names else []
-    if not own:
-        return []
-    before = warehouse.runs.of_test(run.test_name, BEGINNING_OF_TIME, run.timestamp, RUNS_BESIDE, run.uuid)
-    ends = {one.uuid: one.timestamp for one in before if one.job_status == JobStatus.SUCCESS}
-    found = warehouse.curves.sweeps_of_runs(list(ends), names, tests=[run.test_name], ends=ends)
-    return [(one, [each for (_, name), each in found.items() if name == one.name]) for one in own]
+    judged = [row for row in rows if row.metric.startswith(SWEEP) and row.metric not in hidden][:SHOWN_SWEEPS]
+    own = {f"{SWEEP}{one.name}": one for one in warehouse.curves.sweeps_of(run.place)} if judged else {}
+    before = curves_before(warehouse, run.place, judged) if own else {}
+    return [(own[row.metric], before[row.metric]) for row in judged if row.metric in own]
 
 
 def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:

@@ -168,6 +168,17 @@ def test_a_judged_curve_over_a_load_is_drawn_beside_those_before(browser: TestCl
     assert "</script> over" not in text
 
 
+def test_a_curve_in_a_loss_is_drawn_beside_the_runs_before_the_loss(browser: TestClient, warehouse: Warehouse) -> None:
+    for ago in range(12, -1, -1):
+        level = 14.0 if ago < 4 else 10.0 + ago / 100
+        run = recorded("serving", ago, level, metric="curve/ttft", upper=11.0 if ago < 2 else 20.0)
+        sweep = Sweep("ttft", "rate", (SweepPoint(1.0, level),), "1/s", "ms", "lower")
+        warehouse.load(replace(run, sweeps=(sweep,)))
+    text = browser.get(f"/run?run={run.key}").text
+    assert "the range of 9 runs before" in text, "the runs at the worse level that passed are not among them"
+    assert '"high":10.12' in text.replace(" ", "")
+
+
 def test_a_run_without_curves_loads_no_script_for_charts(shown: TestClient) -> None:
     assert "vega.js" not in shown.get(PAGE).text
 
