@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -122,9 +123,14 @@ def points_of(curve: Sweep, known: tuple[float, ...] | None = None) -> Line:
     """The x and y of a curve, each x once. `known`: an x of which that is known."""
     if not curve.points:
         return (), ()
-    x, y, _, _, marks = zip(*curve.points, strict=True)
-    is_plain = None not in y and math.isfinite(sum(y)) and (x == known or len(set(x)) == len(x))
-    if is_plain and not (any(marks) and FAILED in marks):
+    x, y, _, _, marks = zip(*curve.points, strict=False)
+    try:
+        is_plain = math.isfinite(sum(y)) and not (any(marks) and FAILED in marks)
+    except TypeError:  # one has no number
+        is_plain = False
+    if is_plain and x == known:
+        return known, y
+    if is_plain and len(set(x)) == len(x):
         return x, y
     found = curve.measured
     return tuple(found), tuple(found.values())
@@ -179,7 +185,7 @@ def aligned(curves: Sequence[Line]) -> Aligned | None:
     x = np.array(own)
     has_one_grid = all(at == own for at, _ in curves)
     ys = [y for _, y in curves]
-    heights = np.array(ys) if has_one_grid else np.concatenate([np.array(y) for y in ys])
+    heights = np.fromiter(chain.from_iterable(ys), np.float64)
     is_share = bool(heights.min() > 0)
     lowest = own[0] if has_one_grid else min(at[0] for at, _ in curves)
     smallest = next((each for each in own if each > 0), 1.0)
@@ -188,7 +194,7 @@ def aligned(curves: Sequence[Line]) -> Aligned | None:
     place = np.log(x + offset) if is_log else x
     bends = None
     if has_one_grid:
-        heights = np.log(heights) if is_share else heights
+        heights = (np.log(heights) if is_share else heights).reshape(len(ys), -1)
     else:
         found, errors = [], []
         for at, y in curves:
@@ -284,7 +290,8 @@ def numbers_of(found: Aligned, worse: int) -> Numbers:
         size = float(moved @ slope)
         # a curve that rises less than 5 % of its height while x grows 2.7-fold is not followed along x
         if size > 0.05**2 * float(weight.sum()):
-            weights, sizes, where = np.vstack([weights, moved]), np.append(sizes, size), [*where, MOVED]
+            weights, sizes = np.concatenate([weights, moved[None]]), np.concatenate([sizes, [size]])
+            where.append(MOVED)
     weights /= sizes[:, None]
     shares = np.abs(weights)
     if where[-1] == MOVED:
@@ -302,12 +309,12 @@ def numbers_of(found: Aligned, worse: int) -> Numbers:
     signed = [worse * weights] if worse else [weights, -weights]
     return Numbers(
         where * len(signed),
-        worse * values if worse else np.hstack([values, -values]),
-        None if bends is None else np.hstack([bends] * len(signed)),
+        worse * values if worse else np.concatenate([values, -values], axis=1),
+        None if bends is None else np.concatenate([bends] * len(signed), axis=1),
         found.distances,
-        np.vstack(signed),
-        np.vstack([shares] * len(signed)),
-        np.sqrt(np.tile(sizes, len(signed))),
+        np.concatenate(signed),
+        np.concatenate([shares] * len(signed)),
+        np.sqrt(np.concatenate([sizes] * len(signed))),
     )
 
 
@@ -482,7 +489,7 @@ def curve_state(
     index of the first run of its night.
     """
     own = points_of(curves[-1])
-    lines = [*(points_of(one, own[0]) for one in curves[:-1]), own]
+    lines = [points_of(one, own[0]) for one in curves]
     trades = [trade_of(*both) for both in zip(curves, traded_for, strict=True)] if traded_for else []
     worse = -1 if traded_for else worse
     night = None if nights is None or len(set(nights)) == len(nights) else np.array(nights)
