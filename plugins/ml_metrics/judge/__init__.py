@@ -9,7 +9,7 @@ from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ml_metrics.judge.budget import chance, limit_of, strength
-    from ml_metrics.judge.calibration import WITHIN_RUNS, CalibratedRule, Calibration, calibrate
+    from ml_metrics.judge.calibration import WITHIN_RUNS, CalibratedRule, Calibration, calibrate, calibrate_curve
     from ml_metrics.judge.changepoints import change_points
     from ml_metrics.judge.changes import (
         FIRST_ATTRIBUTES,

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from ml_metrics.config.conditions import Comparison, Condition, RegressionTestConfig
 from ml_metrics.core.model import Outcome, StoredMetric
+from ml_metrics.core.text import counted
 from ml_metrics.judge.history import Acceptance, is_measured, moment_of
 from ml_metrics.judge.level import LevelRule, follow
-from ml_metrics.judge.replays import beginnings, replay
+from ml_metrics.judge.replays import Replay, beginnings, replay
 from ml_metrics.judge.shape import MAX_RUNS, Kind, Noise, at_one_level, noise_of
 
 Values = NDArray[np.float64]
@@ -115,6 +116,19 @@ def calibrate(
     if rule.condition is not None:
         rule = replace(rule, past=past_of(rule.condition, own, test=test, acceptances=acceptances))
     return replace(calibration, rules=(rule,))
+
+
+def calibrate_curve(metric: str, comparison: Comparison, replayed: Replay) -> Calibration:
+    """A curve is judged whole, by a rule that needs no number: what it says of the past runs."""
+    verdicts = [one for run in replayed.runs for one in run.judgement.verdicts if one.metric == metric]
+    judged = [one for one in verdicts if one.outcome in {Outcome.PASS, Outcome.FAIL}]
+    failing = [one.outcome is Outcome.FAIL for one in judged]
+    reason = "it is judged whole, which needs no number"
+    if judged and judged[-1].watched is not None:
+        counts = f"fails {sum(failing)} of {counted(len(judged), 'run')}, {counted(len(beginnings(failing)), 'alert')}"
+        reason = f"{reason}: finds {judged[-1].watched.found_in_3:.2g} % in 3 runs; {counts}"
+    passed = [one.value for one in judged if one.outcome is Outcome.PASS and one.value is not None]
+    return Calibration(metric, comparison, noise_of(passed or [100.0]), len(verdicts), None, reason=reason)
 
 
 def past_of(

@@ -15,7 +15,14 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER, Kind
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantities, quantity
-from ml_metrics.judge.compare.curves import MeasuredBlock, ValueOrCurve, are_numbers, compared_curves, stated_of
+from ml_metrics.judge.compare.curves import (
+    NOTHING_COMMON,
+    MeasuredBlock,
+    ValueOrCurve,
+    are_numbers,
+    compared_curves,
+    stated_of,
+)
 from ml_metrics.judge.compare.statistics import (
     LEVEL,
     SHOWS_MEMORY,
@@ -136,7 +143,7 @@ def compared(
     arms = arms_of(blocks)
     base, candidate = (Arm.of([value for block in blocks for value in block[place]]) for place in (0, 1))
     if not arms.ends:
-        none = "no curves of both have points in common" if whole else _no_values(base, candidate)
+        none = NOTHING_COMMON if whole else _no_values(base, candidate)
         return Compared(metric, Answer.UNDECIDED, base, candidate, none, better, unit)
     found = found or decide(arms, effect, level)
     ends = None if whole else interval(arms, level)

@@ -27,6 +27,7 @@ MeasuredBlock = tuple[Sequence[ValueOrCurve], Sequence[ValueOrCurve]]
 
 DEALS = 10_000
 """So many ways to deal the runs to both arms are tried, or all if they are fewer."""
+NOTHING_COMMON = "no curves of both have points in common"
 SHOWN_RANGES = 4
 """All of a curve, and what is before, at and behind its knee."""
 

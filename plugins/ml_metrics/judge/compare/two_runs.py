@@ -18,7 +18,7 @@ from ml_metrics.core.kinds import Kind
 from ml_metrics.core.model import Sweep
 from ml_metrics.core.units import quantity
 from ml_metrics.judge.compare.answer import SHOWN_CERTAINTY, Answer, Arm, Compared, answer_of
-from ml_metrics.judge.compare.curves import SHOWN_RANGES, ranges_in_percent
+from ml_metrics.judge.compare.curves import NOTHING_COMMON, SHOWN_RANGES, ranges_in_percent
 from ml_metrics.judge.compare.statistics import Shift, Values
 from ml_metrics.judge.noise import border, independent_runs, tail_rate
 from ml_metrics.judge.shape import at_one_level
@@ -75,7 +75,7 @@ def compared_curves_of_runs(
         found.append(replace(one, where=where, reason=f"{where.strip()}: {one.reason}"))
     if not found:
         missing = compared_runs(metric, (None, None), (), effect, kind)
-        return replace(missing, reason="no curves of both have points in common")
+        return replace(missing, reason=NOTHING_COMMON)
     order = [Answer.WORSE, Answer.BETTER, Answer.UNDECIDED, Answer.EQUIVALENT]
 
     def rank(one: Compared) -> tuple[int, float]:

@@ -13,14 +13,15 @@ examples:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ml_metrics.config.conditions import WORSE_SIDE, Comparison, RegressionTestConfig
 from ml_metrics.config.editing import FileEdit, as_yaml, edited
 from ml_metrics.config.loading import load_file
+from ml_metrics.core.model import SWEEP
 from ml_metrics.core.text import counted, did_you_mean, printable
-from ml_metrics.judge import WITHIN_RUNS, Calibration, calibrate, is_measured
+from ml_metrics.judge import WITHIN_RUNS, Calibration, calibrate, calibrate_curve, is_measured
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.ui.cli.output import Progress, give, minute, table, wrapped
@@ -135,12 +136,16 @@ def _metrics(past: PastRuns, wanted: Sequence[str] | None) -> list[str]:
 
 
 def _calibrations(past: PastRuns, metrics: Sequence[str], arguments: Arguments) -> Iterator[tuple[Calibration, str]]:
-    rows = past.by_metric()
+    rows, curves = past.by_metric(), None
     with Progress() as progress:
         for number, metric in enumerate(metrics, start=1):
             if not arguments.json:
                 progress.show(f"calibrating {number} of {len(metrics)}: {metric}")
             comparison, source = _direction(past.config, metric, arguments.comparison)
+            if metric.startswith(SWEEP):
+                curves = curves or replace(past, config=RegressionTestConfig(curves=past.config.curves)).replayed()
+                yield calibrate_curve(metric, comparison, curves), source
+                continue
             found = calibrate(metric, rows[metric], comparison, test=past.test, acceptances=past.acceptances)
             reference = past.reference_for(metric)
             for condition in (rule.condition for rule in found.rules if rule.condition and reference):

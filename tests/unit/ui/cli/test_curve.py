@@ -101,6 +101,15 @@ def test_the_version_that_made_a_curve_worse_is_found(address: str, ml: Shell, t
     assert len(lines) == found["runs"]
 
 
+def test_a_curve_is_calibrated_by_its_own_rule(address: str, ml: Shell) -> None:
+    found = ml.json("calibrate", EXAMPLE, "--warehouse", address)["metrics"]["curve/throughput"]
+    assert found["proposed"] is None
+    assert re.fullmatch(
+        r"it is judged whole, which needs no number: finds [\d.]+ % in 3 runs; fails 1 of 5 runs, 1 alert",
+        found["reason"],
+    )
+
+
 def test_the_points_of_curves_are_exported(address: str, ml: Shell, tmp_path: Path) -> None:
     export = ("export", "serving-cpu", "--curves", "--warehouse", address)
     rows = list(csv.DictReader(StringIO(ml(*export, "--format", "csv"))))
