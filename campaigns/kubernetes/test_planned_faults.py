@@ -36,6 +36,8 @@ from standalone_airflow import standalone, wait_until
 pytestmark = [pytest.mark.e2e]
 MOUNTED = (PROJECT / "include", PROJECT / "plugins" / "ml_metrics_telemetry")
 RUNS = int(os.environ.get("ML_METRICS_FAULTS_ON_KUBERNETES", "0"))
+CASES = [int(one) for one in os.environ.get("ML_METRICS_FAULTS_CASES", "").split()] or list(range(RUNS))
+"""Those of a seed to play again."""
 SEED = int(os.environ.get("ML_METRICS_SEED", str(random.SystemRandom().randrange(10**6))))
 AT_ONCE = 4
 LATE = 1 if RUNS else 10
@@ -46,7 +48,7 @@ cd {project}
 export PYTHONPATH={packages}
 mkdir -p "$MODEL_DIR/away"
 if [ -d /cache ]; then  # whose disk is full for a while
-    while sleep 0.1; do echo 1 >/cache/probe || date +%s >>"$MODEL_DIR/full"; done 2>/dev/null &
+    while sleep 0.1; do stat -fc %f /cache >>"$MODEL_DIR/free"; done &
 fi
 job=${{KUBERNETES_JOB_SET:-$KUBERNETES_JOB}}
 if [ -n "$job" ]; then  # a cluster without DNS: the first host writes its address to a file
@@ -157,8 +159,9 @@ def wrong_in(cluster: Cluster, test: str, restarts: int) -> list[str]:
             wrong.append(f"{one['what']}: {one['state']}, {one['note']}")
         if one["state"] == "done" and (one["recovered"] is None or one["late"] > LATE):
             wrong.append(f"{one['what']}: {one['late']:.2f} s late, recovered in {one['recovered']} s")
-        if full and (folder / "full").exists() is refused:
-            wrong.append("no disk was full")
+        if full and not refused:
+            free = (folder / "free").read_text().split()
+            wrong += ["no disk was full"] * ("0" not in free) + ["a disk is still full"] * (free[-1] == "0")
     if not (folder / "away").is_dir():
         wrong.append("a folder is away")
     lines = [json.loads(line)["step"] for line in (folder / "train.jsonl").read_text().splitlines()]
@@ -193,7 +196,8 @@ def test_no_fault_is_doubled_or_forgotten_whatever_is_killed(
         at = (chance.randrange(12, 30), chance.randrange(60, 90))
         faults = [{"at": f"step {step}", "what": what, "where": "any" if "away" in what else chance.choice(where)}
                   for step, what in zip(at, kinds, strict=True)]  # fmt: skip
-        plans[add(cluster, f"run-{number}", *faults, steps=160, **hosts)] = kinds
+        if number in CASES:
+            plans[add(cluster, f"run-{number}", *faults, steps=160, **hosts)] = kinds
     beside = add(cluster, "beside", steps=160)
     environment = {
         **cluster.environment,
@@ -203,7 +207,7 @@ def test_no_fault_is_doubled_or_forgotten_whatever_is_killed(
         "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
     }
     with standalone(cluster.home, heartbeat=30, **environment) as airflow:
-        for first in range(0, RUNS, AT_ONCE):
+        for first in range(0, len(plans), AT_ONCE):
             together = [*list(plans)[first : first + AT_ONCE], beside]
             runs = {test: airflow.trigger(test) for test in together if not airflow.wait_until_parsed(test)}
             others = {

@@ -56,6 +56,7 @@ class PlannedFault:
     due_at: float | None = None
     """When it was due; that of a step is when the step was recorded."""
     begun_at: float | None = None
+    """By the clock of its pod, where that tells."""
     done_at: float | None = None
     undone_at: float | None = None
     """When a folder was brought back."""

@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
-from ml_metrics.alerts import nodes_found
+from ml_metrics.alerts import fault_sentences, nodes_found
 from ml_metrics.alerts.causes import NodeOfRun, cause_of, specific_error
 from ml_metrics.alerts.report import Details
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, Run, Verdict, Workload
@@ -128,6 +128,27 @@ RUNS = 80
 TESTS = ["one", "two"]
 SLOW = "node-2"
 SINCE, UNTIL = MONDAY - timedelta(days=1), MONDAY + timedelta(days=400)
+
+
+FAULT = {
+    "what": "kill", "at": "step 20", "hosts": [0], "state": "done", "note": "", "recovered": 48.0, "survived": True,
+    "restoring": 17.0, "recomputed": 9.0, "steps_lost": 4, "loss_jump": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "usual", "told"),
+    [
+        ({}, 31.0, ": recovered in 48 s, usually 31 s: 17 s of it in restoring; 4 steps lost"),
+        ({"restoring": None}, None, ": recovered in 48 s: 9 s of it in computing steps again; 4 steps lost"),
+        ({"restoring": 1.0, "recomputed": 2.0, "steps_lost": 0}, None, ": recovered in 48 s"),
+        ({"recovered": None}, 31.0, ": the run ended well"),
+        ({"recovered": None, "survived": False}, 31.0, ": not recovered"),
+        ({"state": "refused", "note": "Forbidden"}, 31.0, ": not inflicted, Forbidden"),
+    ],
+)
+def test_what_became_of_a_fault_is_a_sentence(changed: dict[str, Any], usual: float | None, told: str) -> None:
+    assert fault_sentences([{**FAULT, **changed}], usual) == [f"kill on host 0 (step 20){told}"]
 
 
 @pytest.fixture(scope="module")
