@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 import yaml
 from kubernetes import client, config
@@ -49,14 +50,15 @@ class JobSets:
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes] | None:
         """Answer a request about JobSets or Workloads."""
-        path, _, _ = path.partition("?")
+        path, _, query = path.partition("?")
+        selector = parse_qs(query).get("labelSelector", [""])[0]
         if WORKLOADS.fullmatch(path):
             return 200, json.dumps({"items": self.workloads}).encode()
         found = JOB_SETS.fullmatch(path)
         if found is None:
             return None
         with self._lock:
-            status, document = self._answer(method, found["name"], json.loads(body or b"{}"))
+            status, document = self._answer(method, found["name"], json.loads(body or b"{}"), selector)
         return status, json.dumps(document).encode()
 
     def suspend(self, name: str, *, value: bool) -> None:
@@ -69,7 +71,7 @@ class JobSets:
             for name, one in list(self.objects.items()):
                 self._reconcile(name, one)
 
-    def _answer(self, method: str, name: str | None, body: Document) -> tuple[int, Document]:
+    def _answer(self, method: str, name: str | None, body: Document, selector: str) -> tuple[int, Document]:
         if method == "POST":
             self.created.append(json.loads(json.dumps(body)))
             body["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
@@ -77,7 +79,9 @@ class JobSets:
             self.objects[body["metadata"]["name"]] = body
             return 201, body
         if name is None:
-            return 200, {"items": list(self.objects.values())}
+            wanted = dict(one.split("=") for one in selector.split(",") if one)
+            found = [one for one in self.objects.values() if wanted.items() <= one["metadata"]["labels"].items()]
+            return 200, {"items": found}
         if name not in self.objects:
             return 404, {"kind": "Status", "message": f'jobsets "{name}" not found'}
         if method == "DELETE":
