@@ -60,10 +60,12 @@ def engine(request: pytest.FixtureRequest) -> str:
 def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Warehouse]]:
     """A function that opens the same, at first missing warehouse on each call, as several processes would."""
     opened: list[Warehouse] = []
+    client = postgres = None
     if engine == "sqlite":
-        address, client = f"sqlite:///{tmp_path}/not/there/yet/warehouse.db", None
+        address = f"sqlite:///{tmp_path}/not/there/yet/warehouse.db"
     elif engine == "postgresql":
-        address, client = request.getfixturevalue("postgres").new_database(), None
+        postgres = request.getfixturevalue("postgres")
+        address = postgres.new_database()
     else:
         server = request.getfixturevalue("bigquery_server")
         address, client = server.new_dataset(), server.client()
@@ -77,6 +79,8 @@ def opener(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Itera
         warehouse.close()
     if client:
         client.close()
+    if postgres:
+        postgres.drop(address)
 
 
 @pytest.fixture

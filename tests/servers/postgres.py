@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psycopg
+
 from missing import missing
 from servers.ports import free_port
 
@@ -83,14 +85,26 @@ class PostgresServer:
         """Return the address of a new, empty database."""
         self._databases += 1
         name = f"warehouse_{self._databases}"
-        self.run("createdb", *options, name)
+        if options:
+            self.run("createdb", *options, name)
+        else:
+            self._execute(f"CREATE DATABASE {name} STRATEGY FILE_COPY")
         return f"postgresql+psycopg://tests@127.0.0.1:{self.port}/{name}"
+
+    def drop(self, address: str) -> None:
+        """Remove a database now: a session's hundreds of them, at its end, take a disk half a minute."""
+        self._execute(f"DROP DATABASE {address.rpartition('/')[2]} WITH (FORCE)")
 
     def run(self, program: str, *arguments: str, **environment: str) -> None:
         """Run one of PostgreSQL's programs as the superuser."""
         where = ("--host=127.0.0.1", f"--port={self.port}", "--username=tests")
         variables = {**os.environ, **environment}
         subprocess.run([self.binaries / program, *where, *arguments], env=variables, check=True, capture_output=True)
+
+    def _execute(self, statement: str) -> None:
+        """The same as `run` with psql, for half of its time."""
+        with psycopg.connect(host="127.0.0.1", port=self.port, user="tests", dbname="postgres", autocommit=True) as one:
+            one.execute(statement)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 60

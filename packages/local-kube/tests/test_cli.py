@@ -84,7 +84,7 @@ def test_run_serves_until_it_is_interrupted(tmp_path: Path) -> None:
                 "kubeconfig": f"{root}/kubeconfig",
                 "pid": server.pid,
             }
-            second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT)
+            second = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
             assert (second.returncode, second.stderr.count("\n")) == (2, 1)
             assert "another local cluster is serving this folder" in second.stderr
             os.kill(server.pid, signal.SIGINT)

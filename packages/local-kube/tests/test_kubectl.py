@@ -57,7 +57,7 @@ spec:
 def kubectl(pods: Pods, home: Path, *arguments: str, check: bool = True) -> str:
     environment = {"KUBECONFIG": pods.kubeconfig, "HOME": str(home), "PATH": os.environ["PATH"]}
     done = subprocess.run(
-        ["kubectl", *arguments], capture_output=True, text=True, timeout=60, check=False, env=environment
+        ["kubectl", *arguments], capture_output=True, text=True, timeout=300, check=False, env=environment
     )
     assert not check or done.returncode == 0, done.stderr
     return done.stdout if check else done.stderr

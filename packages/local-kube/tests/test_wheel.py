@@ -75,7 +75,7 @@ def test_a_container_runs_in_an_environment_with_the_wheel_alone(environment: Pa
     def run(*arguments: str) -> str:
         whole = [*arguments[:1], *root, *arguments[1:]]
         done = subprocess.run(
-            [*command, *whole], env=home, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+            [*command, *whole], env=home, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -89,7 +89,7 @@ def test_a_container_runs_in_an_environment_with_the_wheel_alone(environment: Pa
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout) == {"log": "hello from the container\n", "others": []}

@@ -91,7 +91,7 @@ def test_the_example_of_the_page_names_its_run_to_the_server(tmp_path: Path, tra
     run_folder = tmp_path / "run"
     run_folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "ML_METRICS_RUN_DIR": str(run_folder)}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=300)
     found = collected(run_folder)
     assert found.metadata == {"mlflow_run_id": "0123456789abcdef0123456789abcdef"}
     state = decided_run(run_folder)

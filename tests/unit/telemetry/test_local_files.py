@@ -72,7 +72,7 @@ def test_files_reach_the_bucket_while_the_program_runs_and_when_it_has_ended(
         if how == "killed":
             assert program.stdout.readline() == "written\n"
             program.kill()
-        assert program.wait(60) == (-signal.SIGKILL if how == "killed" else 0)
+        assert program.wait(300) == (-signal.SIGKILL if how == "killed" else 0)
     if how == "ends":
         assert read(f"{bucket}/train/events") == b"first second", "the program waits until its files are uploaded"
     wait_for(f"{bucket}/train/events", b"first second")

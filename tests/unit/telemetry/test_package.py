@@ -82,7 +82,7 @@ def run(executable: str, program: str, site: Path, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -96,7 +96,7 @@ def test_the_grammar_is_that_of_the_oldest_python(file: Path) -> None:
 def test_no_name_is_newer_than_the_oldest_python() -> None:
     rule = [f"-t={OLDEST[0]}.{OLDEST[1]}-", "--violations", "--eval-annotations", "--no-tips", "--processes=1"]
     command = [str(Path(sys.executable).with_name("vermin")), "--quiet", *rule, *map(str, FILES)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout.strip()) == (0, "")
 
 

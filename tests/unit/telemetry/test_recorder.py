@@ -181,7 +181,7 @@ def _killed(folder: Path | str, project: Path, pause: float, number: int) -> sub
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 

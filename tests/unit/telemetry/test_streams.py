@@ -122,6 +122,6 @@ def test_importing_needs_the_standard_library_only(project: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout.strip() == "['__main__', 'ml_metrics_telemetry']"

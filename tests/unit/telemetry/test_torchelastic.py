@@ -127,7 +127,7 @@ def test_a_program_runs_with_only_the_import_changed(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()

@@ -247,7 +247,7 @@ def test_entries_are_sent_however_the_program_ends(logging_service: Logging, pro
         if how == "killed":
             assert process.poll() is None, "it was to send its entries while it runs"
             process.kill()
-        assert process.wait(timeout=60) == (-9 if how == "killed" else 0)
+        assert process.wait(timeout=300) == (-9 if how == "killed" else 0)
     assert len(logging_service.entries) == 1000
 
 

@@ -59,10 +59,10 @@ def test_run_serves_until_it_is_interrupted(tmp_path: Path) -> None:
             assert server.stdout is not None
             assert "export KUBECONFIG=" in server.stdout.readline()
             assert "ready" in server.stdout.readline()
-            second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            second = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
             assert second.returncode == 2
             assert "another local cluster is serving this folder" in second.stderr
             os.kill(server.pid, signal.SIGINT)
-            assert server.wait(60) == 0
+            assert server.wait(300) == 0
         finally:
             server.kill()

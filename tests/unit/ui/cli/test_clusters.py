@@ -202,7 +202,7 @@ def test_what_airflow_logs_is_not_part_of_the_document(cluster: AccessReviews, t
     environment = {**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "DEBUG", "PYTHONPATH": str(PLUGINS)}
     command = [sys.executable, "-m", "ml_metrics.ui.cli", "clusters", "check", "lab", "--json"]
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["clusters"][0]["user"] == cluster.user
