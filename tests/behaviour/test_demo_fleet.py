@@ -32,12 +32,16 @@ def test_the_fleet_has_an_incident_of_each_kind(tmp_path: Path, monkeypatch: pyt
     assert set(incidents) == {story.name for story in broken if story.until == 0}
     assert all((runs[test].newest.at - one.opened_at).days <= 7 for test, one in incidents.items())
     assert incidents["whisper-finetune-h100"].cause == incidents["conformer-train-v5e"].cause != ""
-    subjects = [
-        message_from_bytes(mail.read_bytes(), policy=policy.default)["Subject"] for mail in folder.glob("mails/*")
-    ]
+    mails = [message_from_bytes(mail.read_bytes(), policy=policy.default) for mail in folder.glob("mails/*")]
+    subjects = [mail["Subject"] for mail in mails]
+    (told,) = [mail.get_body(("plain",)) for mail in mails if "resnet50-train-v5p failed" in mail["Subject"]]
+    assert told is not None
+    assert "Cause: new image: train@sha256:bbbb00000000…." in " ".join(told.get_content().split())
     assert any("gemma2-9b-train-v5e" in subject and "recovered" in subject for subject in subjects)
-    told = r"\[ML Metrics\] resnet50-train-v5p failed: step_time_p50 \+.* % to .* since .*; image aaaa0000 → bbbb0000"
-    assert any(re.fullmatch(told, subject) for subject in subjects)
+    headline = (
+        r"\[ML Metrics\] resnet50-train-v5p failed: step_time_p50 \+.* % to .* since .*; image aaaa0000 → bbbb0000"
+    )
+    assert any(re.fullmatch(headline, subject) for subject in subjects)
     run = next((folder / "runs" / "resnet50-train-v5p").iterdir())
     assert cli.main(["load", str(run), "--warehouse", f"sqlite:///{folder}/warehouse.db"]) == 0
     assert {path.name for path in (folder / "pages").iterdir()} >= {"index.html", "inbox.html", "assets"}

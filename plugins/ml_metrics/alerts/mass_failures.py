@@ -24,7 +24,7 @@ from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.model import Run
 from ml_metrics.core.text import counted, logger_of
-from ml_metrics.core.values import short_hash
+from ml_metrics.core.values import short_digests, short_hash
 from ml_metrics.measure.efficiency import cost_words
 from ml_metrics.store.documents import Documents
 from ml_metrics.store.markers import file_name
@@ -244,9 +244,9 @@ def _update(cause: str, members: Sequence[StoredMessage], broken: Sequence[Incid
     state = f"{still} in all still fail for this cause" if still else "all tests with this cause have recovered"
     stated = {test: what_failed(last[test], incidents.get(test)) for test in worse} | dict.fromkeys(better, "recovered")
     return Notice(
-        headline=f"{changed}{'' if still else ', and so have all'}: {cause}",
+        headline=f"{changed}{'' if still else ', and so have all'}: {short_digests(cause)}",
         sentences=(
-            f"Cause: {cause}.",
+            f"Cause: {short_digests(cause)}.",
             f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
         ),
         items=tuple(Fact(test, text, page_of_test(dashboard_url, test)) for test, text in stated.items()),

@@ -32,6 +32,7 @@ from ml_metrics.core.deadline import in_time
 from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
 from ml_metrics.core.model import Outcome, Run
 from ml_metrics.core.text import logger_of
+from ml_metrics.core.values import short_digests
 
 if TYPE_CHECKING:
     from ml_metrics.judge import Movement
@@ -202,7 +203,9 @@ class RunNotifier:
         )
         added = [f"The alert budget held it back since {marked.timestamp:%Y-%m-%d}."] if marked is not None else []
         if cause:
-            added += [f"Cause: {cause}. Other tests that fail for it within two hours are reported together."]
+            added += [
+                f"Cause: {short_digests(cause)}. Other tests that fail for it within two hours are reported together."
+            ]
             added += [f"{together}."] if together else []
         report = replace(report, sentences=(*report.sentences, *added))
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))

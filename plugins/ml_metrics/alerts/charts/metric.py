@@ -403,7 +403,7 @@ def _last(x: Spec, y: Spec, now: StoredMetric, number: int) -> Iterator[Spec]:
         corner = {"x": {"value": {"expr": "width"}}, "y": {"value": {"expr": "height"}}}
         place = {"type": "text", "align": "right", "baseline": "bottom", "dx": -6, "dy": -4, "fontSize": FONT_SIZE}
         red, none = {**place, "color": RED, "fontWeight": "bold"}, {"text": {"value": "this run: no value"}}
-        yield {"data": {"values": [{}]}, "mark": red, "encoding": {**corner, **none}}
+        yield from _with_halo({"data": {"values": [{}]}, "encoding": {**corner, **none}}, red)  # on the line of a bound
         return
     colour = RED if now.outcome is not None and now.outcome.broken else BLUE
     data = {"data": {"values": [{"number": number, "value": rounded(now.value)}]}}
