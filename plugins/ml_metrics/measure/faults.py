@@ -173,7 +173,7 @@ def _figures(
         found, begun_at=begun, late=late, noticed=noticed, restarted=None if started is None else started - begun
     )
     # what a program still does after it was told to end, or before a fault that lasts is over, is no recovery
-    over = max(fault.done_at or begun, fault.ends_at or 0.0)
+    over = fault.ends_at or fault.done_at or begun
     cut = over if end is None else started or end + 1  # ends are known to the second
     known = steps.before(cut)
     if not known:
