@@ -199,6 +199,8 @@ def test_no_fault_is_doubled_or_forgotten_whatever_is_killed(
         if number in CASES:
             plans[add(cluster, f"run-{number}", *faults, steps=160, **hosts)] = kinds
     beside = add(cluster, "beside", steps=160)
+    if not bounds_memory(cluster):
+        print("this cluster does not bound volumes in memory: that `disk_full` is refused is all that is seen of it")
     environment = {
         **cluster.environment,
         **settings(short=True),
