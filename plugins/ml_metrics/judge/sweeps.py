@@ -354,8 +354,10 @@ class _Past:
         alike = (away[1:] * away[:-1]).cumsum(axis=0)[BASE - 2 :] / (n - 1) - mean * mean
         like = np.minimum(np.maximum(alike / variance * n / (n + 10), 0.0), 0.9)
         free = n - 1
+        # the noise of machines has wide tails: many runs tell as much about its size as half as many normal values
+        tells = np.minimum(free, np.maximum(10, n / 2))
         # Wallace's quantile of Student's distribution: chance does not make 4.2 standard errors
-        student = np.sqrt(free * np.expm1((4.2 * (8 * free + 3) / (8 * free + 1)) ** 2 / free))
+        student = np.sqrt(tells * np.expm1((4.2 * (8 * tells + 3) / (8 * tells + 1)) ** 2 / tells))
         self.means = mean + centre
         self.noise = np.where(known, np.sqrt(variance * (n / free)), np.inf)
         self._limits: dict[int, Values] = {}

@@ -262,7 +262,7 @@ def test_a_better_curve_that_lasts_is_the_one_to_keep() -> None:
 
 def test_reruns_of_one_night_are_fewer_witnesses() -> None:
     curves = [curve(seed, noise=0.02) for seed in range(20)]
-    curves += [curve(90 + seed, lambda _, y: 1.04 * y, noise=0.02) for seed in range(3)]
+    curves += [curve(90 + seed, lambda _, y: 1.05 * y, noise=0.02) for seed in range(3)]
     apart, of_one_night = (curve_state(curves, 1, nights=[*range(20), *last]) for last in ([20, 21, 22], [20, 20, 20]))
     assert apart is not None
     assert of_one_night is not None
