@@ -29,7 +29,9 @@ from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, SweepPo
 from ml_metrics.judge.changes import change_sentence, differences
 from ml_metrics.judge.history import EarlierRuns, nights_of, series_of, worse_side
 from ml_metrics.judge.judgement import run_again
+from ml_metrics.judge.level import PLATEAU, TAIL, LevelRule, LevelState, follow
 from ml_metrics.judge.noise import P50_OF_NORMAL
+from ml_metrics.judge.verdict import loss_of_level
 
 Values = NDArray[np.float64]
 
@@ -46,6 +48,8 @@ BASE = 8
 """The fewest runs before them."""
 FLOOR = 0.02
 """The smallest change that counts."""
+FEWEST_FLAKY = 3
+"""Fewer bad runs are not flaky."""
 BETTER_RUNS = 12
 """How long a better curve lasts that is the one to keep."""
 RECENT = 8
@@ -82,10 +86,12 @@ class CurveState:
     """Where it was compared."""
     moved: float
     """How far the newest run has moved along a frontier, as a share of both of its curves."""
+    lasting: LevelState | None = None
+    """A loss of all of the curve that no few runs in a row show: slow, or in single runs again and again."""
 
     @property
     def failing(self) -> bool:
-        return self.first is not None
+        return self.first is not None or self.lasting is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -503,8 +509,30 @@ def curve_state(
         numbers = numbers_of(found, worse)
         followed = _follow(numbers, None if night is None else night[start:], floor, is_sided=worse != 0)
         if followed.better is None or len(lines) - start - followed.better <= fewest:
-            return _state(found, numbers, followed, worse, floor=floor, start=start)
+            state = _state(found, numbers, followed, worse, floor=floor, start=start)
+            if state is not None and state.first is None:
+                return replace(state, lasting=_lasting(numbers.values[:, 0], worse, floor=floor, start=start))
+            return state
         start += followed.better
+
+
+def _lasting(values: Values, worse: int, *, floor: float, start: int) -> LevelState | None:
+    """What the detector of levels finds: most curves need no look, as neither their newest runs are worse nor some are.
+
+    `values`: of all of a curve, positive if worse.
+    """
+    known = np.flatnonzero(np.isfinite(values))
+    values = values[known]
+    if len(values) < PLATEAU + TAIL:
+        return None
+    sums = np.concatenate([[0.0], values.cumsum()])
+    best = (sums[PLATEAU:] - sums[:-PLATEAU]).min() / PLATEAU
+    if worse and max(values[-TAIL:].mean(), np.sort(values[-2 * TAIL :])[-FEWEST_FLAKY] / 2) < best + floor:
+        return None
+    percent = 100 * np.exp((worse or 1) * np.clip(values, -20, 20))
+    state = follow(percent, LevelRule(worse, percent=100 * floor)).at(-1)
+    first = None if state.first is None else start + int(known[state.first])
+    return replace(state, first=first) if state.failing else None
 
 
 def _state(
@@ -592,7 +620,7 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
             floor_is=f"{100 * floor:g} %{', as stated' if stated is not None else ''}",
             found_in_3=100 * worst.margin,
             found_in_15=100 * worst.found_later,
-            loss="level" if state.failing else "",
+            loss=str(state.lasting.kind) if state.lasting else "level" if state.failing else "",
             beyond=0.0 if state.failing else state.beyond,
         ),
     )
@@ -606,7 +634,11 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
             axis += f"; a setting is {100 * state.moved:+.2g} % farther along the frontier than before"
     if state.first is None:
         what = "; ".join(f"{part.where} {part.value - 100:+.2g} %" for part in state.parts)
-        return replace(verdict, outcome=Outcome.PASS, reason=f"beside the runs before: {what}{axis}")
+        outcome, reason = Outcome.PASS, f"beside the runs before: {what}{axis}"
+        if state.lasting is not None:
+            loss = loss_of_level(state.lasting, [row for row, _ in past], earlier, "%")
+            outcome, reason = Outcome.FAIL, f"{name} everywhere{axis}: {loss}"
+        return replace(verdict, outcome=outcome, reason=reason)
     keys = [*(row.run_key for row, _ in past), earlier.run_key]
     times = [*(row.timestamp for row, _ in past), earlier.now]
     differs = differences(earlier.attributes, keys[state.first - 1], keys[state.first])

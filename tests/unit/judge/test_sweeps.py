@@ -260,6 +260,24 @@ def test_a_better_curve_that_lasts_is_the_one_to_keep() -> None:
     assert "everywhere by +2" in back.reason
 
 
+@pytest.mark.parametrize(
+    ("slope", "reason"),
+    [(0.0005, "slowly: no run differs much from the ones before"), (0.001, "the level fell from 100 ")],
+)
+def test_a_curve_that_gets_worse_slowly_fails(slope: float, reason: str) -> None:
+    """No few runs in a row differ much from those before them."""
+
+    def fallen(days: int) -> Change:
+        return lambda _, y: y / (1 + slope * days)
+
+    curves = [curve(500 + day, fallen(max(0, day - 40))) for day in range(100)]
+    assert not any(state is None or state.failing for state in (curve_state(curves[:end], -1) for end in (20, 40)))
+    verdict = judged(curves, comparison="greater")[-1]
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.reason.startswith("ttft everywhere (concurrency): ")
+    assert reason in verdict.reason
+
+
 def test_reruns_of_one_night_are_fewer_witnesses() -> None:
     curves = [curve(seed, noise=0.02) for seed in range(20)]
     curves += [curve(90 + seed, lambda _, y: 1.05 * y, noise=0.02) for seed in range(3)]
