@@ -14,9 +14,11 @@ RUN useradd --uid 50000 --gid 0 --create-home airflow
 
 WORKDIR /opt/ml-metrics
 COPY requirements/*.lock requirements/
-# compiled now: the user of the processes could not keep what Python compiles, and each would do it again for seconds
+# compiled now: the user of the processes could not keep what Python compiles, and each would do it again for seconds;
+# the tests of the packages are a tenth of their size
 RUN pip install --require-hashes -r requirements/requirements-uv.lock && \
-    uv pip install --require-hashes --compile-bytecode -r requirements/requirements-compose.lock
+    uv pip install --require-hashes --compile-bytecode -r requirements/requirements-compose.lock && \
+    find /usr/local/lib/python3.11/site-packages -type d -name tests -prune -exec rm -r {} +
 # with `--build-arg GOOGLE=yes`: clusters on GKE, buckets, BigQuery
 ARG GOOGLE=no
 RUN [ "$GOOGLE" = no ] || uv pip install --require-hashes --compile-bytecode -r requirements/requirements.lock

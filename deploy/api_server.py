@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ def in_thread(action_logging: Logging) -> Logging:
             await request.body()  # the request keeps it: the thread cannot read from the client
             await run_in_threadpool(asyncio.run, log_action(request=request, **values))
 
+        # older FastAPI looks for the types of Airflow's function in this module
+        vars(log_in_thread)["__signature__"] = inspect.signature(log_action, eval_str=True)
         return log_in_thread
 
     return make

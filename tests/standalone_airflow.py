@@ -192,7 +192,11 @@ def api_server(home: Home) -> Iterator[Standalone]:
 
 @contextmanager
 def standalone(
-    home: Home, heartbeat: int = 30, program: Sequence[str] = ("deploy/standalone.py",), **variables: str
+    home: Home,
+    heartbeat: int = 30,
+    program: Sequence[str] = ("deploy/standalone.py",),
+    python: str | Path = sys.executable,
+    **variables: str,
 ) -> Iterator[Standalone]:
     """Start Airflow, and stop all its processes afterwards. A task without a heartbeat for so many seconds is lost."""
     port = free_port()
@@ -207,7 +211,7 @@ def standalone(
     }
     with (home.path / "standalone.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, *program],
+            [python, *program],
             env=environment,
             stdout=log,
             stderr=log,

@@ -1,7 +1,8 @@
 """This state takes over from the last one in the middle of runs, and gives them back: one Airflow, started again.
 
 Tables, run folders, an acknowledged incident, a task that waits in the triggerer and one that holds a worker are those
-of the other. It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign NAME=releases`.
+of the other. Then the newest Airflow takes over from the oldest. It needs an Airflow of its own for minutes, so
+`make test` leaves it to `make campaign NAME=releases`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ from pathlib import Path
 import pytest
 
 from airflow_home import PROJECT, Home
+from campaigns.messages.warehouses import BigQuery, HangingProxy, Postgres, WarehouseServer
 from campaigns.releases.test_releases import pytestmark as pytestmark  # noqa: PLC0414  (the same skip)
-from ml_metrics.warehouse import Warehouse, open_warehouse
+from matrix.corners import load_corners
+from matrix.environments import CACHE, build_wheels, install, remove
+from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse.warehouse import DEFAULT_DEPLOYMENT
+from servers.engines import ENGINES
 from standalone_airflow import START_SECONDS, Standalone, standalone, wait_until
 
 LAST = "e57835a7"
@@ -49,29 +55,33 @@ def last(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def warehouse(request: pytest.FixtureRequest, home: Home, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
+@pytest.fixture(params=ENGINES)
+def warehouse(request: pytest.FixtureRequest, home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
     """The warehouse, which Airflow's processes find by their variables."""
-    variables = {"AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True"}
     if request.param == "sqlite":
-        opened = home.warehouse()
+        yield home.warehouse()
+        return
+    server = request.getfixturevalue("postgres" if request.param == "postgresql" else "bigquery_server")
+    if request.param == "postgresql":
+        found: WarehouseServer = Postgres(server, server.new_database())
     else:
-        address = request.getfixturevalue("postgres").new_database()
-        variables["AIRFLOW_CONN_ML_METRICS_WAREHOUSE"] = address.replace("postgresql+psycopg", "postgres")
-        opened = open_warehouse(address)
-    for name, value in variables.items():
+        found = BigQuery(server, server.new_dataset(), HangingProxy(server.port), None)
+    for name, value in found.environment().items():
         monkeypatch.setenv(name, value)
-    return opened
+    with found.open(DEFAULT_DEPLOYMENT) as opened:
+        yield opened
 
 
 @contextmanager
-def release(home: Home, tree: Path) -> Iterator[Standalone]:
+def release(home: Home, tree: Path, python: Path = Path(sys.executable)) -> Iterator[Standalone]:
     """Start Airflow with the code of a tree."""
     variables = {
         "PYTHONPATH": f"{tree}/plugins:{tree}/packages/local-kube/src:{os.environ['PYTHONPATH']}",
+        "PATH": f"{python.parent}:{os.environ['PATH']}",
         "AIRFLOW__CORE__PLUGINS_FOLDER": f"{tree}/plugins",
+        "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
     }
-    with standalone(home, 10, (f"{tree}/deploy/standalone.py",), **variables) as running:
+    with standalone(home, 10, (f"{tree}/deploy/standalone.py",), python, **variables) as running:
         for dag in (DEFERRED, HELD, BAD):
             running.unpause(dag)
         yield running
@@ -114,9 +124,9 @@ def started(home: Home) -> list[str]:
     return [file.stem for file in home.shared.glob("*.*")]
 
 
-def test_runs_go_on_under_the_other_release(
-    home: Home, last: Path, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def tests(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that waits in the triggerer, one that holds a worker, and one that fails."""
     dags = tmp_path / "dags"
     dags.mkdir()
     shutil.copy(PROJECT / "dags" / "ml_tests.py", dags)
@@ -125,6 +135,10 @@ def test_runs_go_on_under_the_other_release(
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
     home.add_test(DEFERRED, **definition(home, DEFERRED, 1))
     home.add_test(BAD, **definition(home, BAD, 0.1))
+
+
+@pytest.mark.usefixtures("tests")
+def test_runs_go_on_under_the_other_release(home: Home, last: Path, warehouse: Warehouse) -> None:
     mails = len(home.mails(BAD))
     with release(home, last) as airflow:
         (home.shared / "go-on").touch()
@@ -146,3 +160,31 @@ def test_runs_go_on_under_the_other_release(
     assert verdicts == {DEFERRED: ["pass"] * 2, HELD: ["pass"] * 2, BAD: ["pass", "pass", "fail"]}
     assert not warehouse.incidents.all_open()
     assert len(home.mails(BAD)) == mails + 2
+
+
+@pytest.fixture
+def oldest(home: Home, tmp_path: Path) -> Iterator[Path]:
+    """The Python of the oldest corner, whose Airflow has made the database of the home."""
+    corner = load_corners()[0]
+    CACHE.mkdir(parents=True, exist_ok=True)
+    inside = install(corner, Path(sys.executable), build_wheels(tmp_path))
+    for file in home.path.glob("airflow.db*"):
+        file.unlink()
+    environment = {**home.environment, "PATH": f"{inside.parent}:{os.environ['PATH']}"}
+    subprocess.run([inside, PROJECT / "deploy" / "make_home.py"], env=environment, check=True)
+    yield inside
+    remove(corner)
+
+
+@pytest.mark.usefixtures("tests")
+def test_runs_go_on_under_the_newest_airflow(home: Home, oldest: Path) -> None:
+    with release(home, PROJECT, oldest) as airflow:
+        (home.shared / "go-on").touch()
+        assert airflow.wait_until_ended(BAD, airflow.trigger(BAD), START_SECONDS) == "failed"
+        runs = begin(airflow, home)
+    home.airflow("db", "migrate").check_returncode()
+    home.add_test(BAD, **definition(home, BAD, 1))
+    with release(home, PROJECT) as airflow:
+        finish(airflow, home, runs)
+        assert airflow.wait_until_ended(BAD, airflow.trigger(BAD), START_SECONDS) == "success"
+    assert not home.warehouse().incidents.all_open()

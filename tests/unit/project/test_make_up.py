@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import socket
@@ -260,6 +261,7 @@ def test_the_api_server_writes_log_entries_in_a_thread() -> None:
         return log_action
 
     logging = program("api_server").in_thread(action_logging)
+    assert inspect.signature(logging()).parameters["request"].annotation is Request, "FastAPI 0.117 resolves no names"
     app = FastAPI()
 
     @app.post("/variables", dependencies=[Depends(logging("post_variable"))])
