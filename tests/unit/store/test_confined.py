@@ -100,6 +100,19 @@ def test_a_write_leaves_other_names_of_the_same_file_alone(inside: Path, outside
     assert (outside / "secret").read_bytes() == SECRET
 
 
+@pytest.mark.parametrize("write", [confined.replace_file, confined.create_file])
+def test_a_document_is_on_the_disk_before_it_has_its_name(
+    inside: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[str, str, bytes], object]
+) -> None:
+    synced: list[tuple[bytes, bool]] = []
+    file = inside / "message.json"
+    content = lambda handle: Path(f"/proc/self/fd/{handle}").read_bytes()  # noqa: E731
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((content(handle), file.exists())))
+    write(str(inside), file.name, b"{}")
+    assert synced == [(b"{}", False)]
+    assert file.read_bytes() == b"{}"
+
+
 def test_a_run_that_succeeded_is_cleared_without_writing_through_its_links(inside: Path, outside: Path) -> None:
     from ml_metrics.core.model import JobStatus, Workload
 
