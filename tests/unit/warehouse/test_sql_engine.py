@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from threading import Timer
 from typing import TYPE_CHECKING
 
@@ -62,6 +64,24 @@ def test_a_locked_file_is_an_error(place: Path, monkeypatch: pytest.MonkeyPatch)
         other.close()
         warehouse.load(record(1))
         assert len(warehouse.runs.newest(TEST)) == 2
+
+
+COMMITS = """
+import sys
+from sqlalchemy import Engine, event
+from ml_metrics.warehouse import open_warehouse
+found = set()
+event.listen(Engine, "checkin", lambda file, _: found.update(file.execute("PRAGMA synchronous").fetchone()))
+with open_warehouse(sys.argv[1]) as warehouse:
+    warehouse.ensure_schema()
+print(found)
+"""
+
+
+def test_a_commit_waits_until_it_is_on_the_disk(place: Path) -> None:
+    """In a process of its own: those of the tests wait for no disk."""
+    command = [sys.executable, "-c", COMMITS, f"sqlite:///{place}"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "{2}\n"
 
 
 def test_who_has_read_in_order_to_write_is_not_overtaken(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
