@@ -32,8 +32,8 @@ from ml_metrics.ui.dashboard.page import (
     as_script_json,
     problems_by_test,
 )
-from ml_metrics.ui.dashboard.status_letters import by_run, status_and_links
-from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse
+from ml_metrics.ui.dashboard.status_letters import by_run, status_and_links, why_of
+from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse, references_of
 
 WIDTH = 1000
 """The units of the drawing, which the page stretches to its own width."""
@@ -412,7 +412,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
             "notices": notices,
             "test": test,
             "newest": newest,
-            "status": next((row for row in rows if row["run"].trial is None), None),
+            "status": _newest(warehouse, rows, broken, plot.attributes),
             "axis": axis.value,
             "axes": AXES,
             "q": part,
@@ -441,6 +441,21 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
         document=lambda: _document(test, rows, curves, plot.acceptances),
         table=lambda: _table(rows, plot.values),
     )
+
+
+def _newest(
+    warehouse: Warehouse,
+    rows: Iterable[dict[str, Any]],
+    broken: Mapping[str, Sequence[StoredMetric]],
+    attributes: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any] | None:
+    """The newest regular run; a bad one with by how much, since when, and what changed then, as on its own page."""
+    newest = next((row for row in rows if row["run"].trial is None), None)
+    if newest and newest["bad"]:
+        run, of_run = newest["run"], broken.get(newest["run"].uuid, [])
+        references = references_of(warehouse, run.place, of_run)
+        newest["reason"] = why_of(warehouse, run, of_run, references, attributes) or newest["reason"]
+    return newest
 
 
 def _ranked(metrics: Iterable[str], names: Mapping[str, NamedMetric], broken: Iterable[StoredMetric]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Self
 
 from ml_metrics.alerts import last_error, why
@@ -78,13 +79,23 @@ def is_bad(run: JobRow | RunSummary) -> bool:
     return run.job_status != JobStatus.SUCCESS or run.verdict == Outcome.FAIL
 
 
-def why_of(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:
-    """With what changed where the level of its main metric did, or with the last error of its log."""
+def why_of(
+    warehouse: Warehouse,
+    run: JobRow,
+    rows: Sequence[StoredMetric],
+    references: Mapping[str, Reference],
+    known: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> str:
+    """With what changed where the level of its main metric did, or with the last error of its log.
+
+    `known`: the attributes of runs that are read already.
+    """
     main = main_metric(rows, references)
     reference = references.get(main.metric) if main else None
     ends = [one for one in (reference.good, reference.since) if one] if reference else []
-    attributes = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends})
-    return why(run, rows, error=last_error(run), references=references, attributes=attributes)
+    if any(one.run_key not in known for one in ends):
+        known = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends})
+    return why(run, rows, error=last_error(run), references=references, attributes=known)
 
 
 def baselines_of(broken: Sequence[StoredMetric]) -> dict[str, Reference]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -209,3 +210,20 @@ def test_custom_events_are_a_part_of_the_time_once() -> None:
     metrics = [StoredMetric("run", TODAY, name, value, JobStatus.SUCCESS, None) for name, value in percent.items()]
     parts = {"custom_badput_events_eval": 13.0, "custom_badput_events_check": 8.0, "custom_badput_events": 4.0}
     assert time_parts(metrics) == {"run": {"productive": 60.0, **parts, "other": 15.0}}
+
+
+def test_the_headline_says_how_much_since_when_and_what_changed(browser: TestClient, warehouse: Warehouse) -> None:
+    values = {**dict.fromkeys(range(4, 24), 10.0), **dict.fromkeys(range(4), 14.0)}
+    warehouse.load_all(
+        recorded("t", day, value + day % 3 / 100, image=f"app@sha256:{'ba'[day > 3] * 64}")
+        for day, value in values.items()
+    )
+    text = unescape(browser.get("/test?test=t").text)
+    (headline,) = re.findall(r'class="notice bad trouble"><b class="m">M</b> (.*?) <a ', text)
+    since = f"{TODAY - timedelta(days=3):%Y-%m-%d}"
+    change = "image: app@sha256:aaaaaaaaaaaa… -> app@sha256:bbbbbbbbbbbb…"
+    assert headline == f"loss_final = 14, must be below 11, +39.9 % against 10.01; since {since}, {change}"
+    key = run_of("t", 0).key
+    assert f"</b> {headline}</p>" in unescape(browser.get(f"/run?run={key}").text)
+    (newest, *_) = browser.get("/test?test=t&format=json").json()["runs"]
+    assert newest["reason"] == headline
