@@ -6,13 +6,16 @@ import os
 import re
 from email import message_from_bytes, policy
 from pathlib import Path
+from statistics import median
 from unittest.mock import patch
 
 import pytest
 
+from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli import demo
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.ui.dashboard.one_run import curves_of_runs
+from ml_metrics.warehouse import good_before, open_warehouse
 
 
 def test_the_fleet_has_an_incident_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +45,25 @@ def test_the_fleet_has_an_incident_of_each_kind(tmp_path: Path, monkeypatch: pyt
         r"\[ML Metrics\] resnet50-train-v5p failed: step_time_p50 \+.* % to .* since .*; image aaaa0000 → bbbb0000"
     )
     assert any(re.fullmatch(headline, subject) for subject in subjects)
+    assert_the_shift_is_seen_in_the_curves(folder)
     run = next((folder / "runs" / "resnet50-train-v5p").iterdir())
     assert cli.main(["load", str(run), "--warehouse", f"sqlite:///{folder}/warehouse.db"]) == 0
     assert {path.name for path in (folder / "pages").iterdir()} >= {"index.html", "inbox.html", "assets"}
+
+
+def assert_the_shift_is_seen_in_the_curves(folder: Path) -> None:
+    """The newest run beside the good one before the change, as the page of the run draws them."""
+    test = "resnet50-train-v5p"
+    with open_warehouse(f"sqlite:///{folder}/warehouse.db") as warehouse:
+        (newest,) = warehouse.runs.newest(test, 1)
+        good = good_before(warehouse, newest.place, warehouse.metrics.of_run(newest.place))
+    assert good is not None
+    runs = {
+        name: RunFolder(str(folder / "runs" / test / key))
+        for name, key in (("bad", newest.uuid), ("good", good.run_key))
+    }
+    drawn = curves_of_runs(runs, {})
+    assert drawn["tags"] == [f"tensorboard/{tag}" for tag in ("loss", "accuracy", "step_time")]
+    rows = drawn["charts"][-1]["datasets"]["values"]
+    bad, usual = (median(row["value"] for row in rows if row["line"] == name) for name in runs)
+    assert bad / usual == pytest.approx(1.084, abs=0.02)

@@ -11,6 +11,7 @@ examples:
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -42,6 +43,8 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser, add_flag
 from ml_metrics.ui.cli.report import write_report
 from ml_metrics.ui.cli.run import path_with_airflow, run_once
 from ml_metrics.warehouse import Warehouse, open_warehouse, sqlite_address
+from ml_metrics_telemetry.event_file import open_scalar_log
+from ml_metrics_telemetry.scalars import FOLDER
 
 TEST_FILE = "mnist-cpu.yaml"
 DAG_FILE = '''"""An Airflow DAG for the test of `ml-metrics demo`."""
@@ -204,6 +207,8 @@ VALUES = {
 }
 PRICES = {"v5p-8": 16.8, "h100x8": 88.49, "v5litepod-16": 19.2, "l4": 0.71}
 """Of an hour, in dollars; as made up as the rest."""
+LAST_STEP, STOPPED_AT = 3000, 1190
+"""Of a run that trains to the end, and of one that fails before."""
 OUT_OF_MEMORY = (
     "step 1180: loss 0.412",
     "step 1190: loss 0.409",
@@ -312,6 +317,7 @@ def _run(story: Story, ago: int, ended: datetime, warehouse: Warehouse) -> None:
     folder, random = RunFolder.of(run, settings.storage_root), Random(run.key)  # noqa: S311  (no secret)
     wrong = story.until <= ago <= story.since
     status, detail = FAILURES[story.failure] if wrong and story.failure else (JobStatus.SUCCESS, None)
+    started = ended - timedelta(seconds=2460 + random.randrange(90))
     folder.write("run", {**asdict(run), "test_file": test.model_dump(mode="json", exclude_unset=True)})
     folder.write_workload(
         Workload(
@@ -319,7 +325,7 @@ def _run(story: Story, ago: int, ended: datetime, warehouse: Warehouse) -> None:
             story.failure if wrong and story.failure else None,
             detail,
             queued_at=ended - timedelta(minutes=44),
-            started_at=None if status is JobStatus.MISSED else ended - timedelta(seconds=2460 + random.randrange(90)),
+            started_at=None if status is JobStatus.MISSED else started,
             ended_at=ended,
             pod=f"{story.name[:40]}-{ago}",
             node=f"node-{random.randrange(8)}",
@@ -349,11 +355,26 @@ def _run(story: Story, ago: int, ended: datetime, warehouse: Warehouse) -> None:
     is_measured = status is JobStatus.SUCCESS
     folder.write("metrics", _measured(values if is_measured else {}, ended))
     folder.write("efficiency", _measured(bill if is_measured else {}, ended))
+    if status is not JobStatus.MISSED and ago in {0, 1, story.since, story.since + 1}:
+        _write_curves(folder, values, LAST_STEP if is_measured else STOPPED_AT, started, random)
     state = RunState(folder)
     steps.judge(test, run, state, warehouse)
     steps.load(test, run, state, warehouse)
     steps.decide(state, dict.fromkeys(steps.TASKS[:-1], "success"))
     _tell(test, run, RunState(folder), warehouse, ended)
+
+
+def _write_curves(folder: RunFolder, values: Mapping[str, float], last: int, started: datetime, random: Random) -> None:
+    """What the workload writes while it runs, which ends at the values of the run."""
+    log = open_scalar_log(f"{folder.path}/{FOLDER}")
+    for step in range(10, last + 1, 20):
+        at, rest = started.timestamp() + step * values["step_time_p50"], math.exp(-step / 434)
+        scalars = {"loss": values["loss_final"] * (1 + 7 * rest), "step_time": values["step_time_p50"]}
+        if "accuracy_final" in values:
+            scalars["accuracy"] = values["accuracy_final"] * (1 - rest)
+        for tag, value in scalars.items():
+            log.put((tag, value * random.gauss(1.0, NOISE), step, at))
+    log.close()
 
 
 def _measured(values: Mapping[str, float], ended: datetime) -> dict[str, Any]:
