@@ -26,7 +26,7 @@ from ml_metrics.judge import HistoryNeeds
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_flag, add_json, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table, wrapped
-from ml_metrics.ui.dashboard.page import Columns
+from ml_metrics.ui.dashboard.page import Columns, number_text, shown_of
 from ml_metrics.warehouse import JobRow, KnownLevels, Place, Warehouse
 
 HEAD = ("run", "stopped", "status", "verdict", "took", "goodput")
@@ -78,8 +78,20 @@ def _print_runs(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:
     recent = _points(warehouse, test, None, limit)
     reasons = _reasons(warehouse, test, runs)
     documents = [{**asdict(run), "why": reasons.get(run.uuid, "")} for run in runs]
-    found = POINT.documents(reversed(_in_time(recent)))
-    values = [{**one, "metric": one["metric"] or None} for one in found]  # null for a run without metrics
+    by_metric: dict[str, list[StoredMetric]] = defaultdict(list)
+    for point in recent:
+        by_metric[point.metric].append(point)
+    by_metric.pop("", None)
+    newest = _newest(warehouse, by_metric)
+    units = {metric: one.unit for metric, one in newest.items()}
+    values = [
+        {
+            **POINT.document(one),
+            "metric": one.metric or None,  # null for a run without metrics
+            "shown": {"value": number_text(one.value, units.get(one.metric, ""))},
+        }
+        for one in reversed(_in_time(recent))
+    ]
     rows, below = [], []
     for run in runs:
         goodput = "-" if run.goodput is None else f"{run.goodput:.1f} %"
@@ -88,21 +100,21 @@ def _print_runs(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:
         by = f" by {run.started_by}" if run.started_by else ""
         trial = f"a trial{by} with another {run.trial}" if run.trial else ""
         below.append("; ".join(filter(None, (reasons.get(run.uuid), trial))))
-    lines = chain([table(HEAD, rows, right=(4, 5), below=below)], _curve_lines(warehouse, recent))
+    lines = chain([table(HEAD, rows, right=(4, 5), below=below)], _curve_lines(by_metric, newest))
     give(arguments, {"test": test, "runs": documents, "values": values}, lines)
 
 
-def _curve_lines(warehouse: Warehouse, recent: Sequence[StoredMetric]) -> Iterator[str]:
-    """Broken metrics first, then those with a condition, then the others; those that are always 0 are only named."""
-    by_metric: dict[str, list[StoredMetric]] = defaultdict(list)
-    for point in recent:
-        by_metric[point.metric].append(point)
-    by_metric.pop("", None)
-    # only whole rows have condition and severity: most metrics have their newest value in the newest run
-    places = {one.metric: Place(one.run_key, one.test, one.timestamp) for one in recent} if by_metric else {}
-    newest_runs = list(dict.fromkeys(places.values()))[-MAX_NEWEST_RUNS:]
+def _newest(warehouse: Warehouse, by_metric: Mapping[str, Sequence[StoredMetric]]) -> dict[str, StoredMetric]:
+    """The newest value of each metric, as a whole row where possible: only those have unit, condition and severity."""
+    # most metrics have their newest value in the newest run
+    ends = _in_time([points[-1] for points in by_metric.values()])
+    newest_runs = list(dict.fromkeys(Place(one.run_key, one.test, one.timestamp) for one in ends))[-MAX_NEWEST_RUNS:]
     stored = {(run.run_key, row.metric): row for run in newest_runs for row in warehouse.metrics.of_run(run)}
-    newest = {metric: stored.get((points[-1].run_key, metric), points[-1]) for metric, points in by_metric.items()}
+    return {metric: stored.get((points[-1].run_key, metric), points[-1]) for metric, points in by_metric.items()}
+
+
+def _curve_lines(by_metric: Mapping[str, Sequence[StoredMetric]], newest: Mapping[str, StoredMetric]) -> Iterator[str]:
+    """Broken metrics first, then those with a condition, then the others; those that are always 0 are only named."""
     judged = {metric for metric, one in newest.items() if one.rule or one.outcome in BROKEN}
     zeros = sorted(name for name in by_metric.keys() - judged if all(one.value == 0 for one in by_metric[name]))
     rows = [
@@ -162,7 +174,11 @@ def _print_values(warehouse: Warehouse, arguments: Arguments, limit: int) -> Non
         shares = [number((value.non_finite or 0) * 100, "%") for value in values]
         rows = [(*row, share) for row, share in zip(rows, shares, strict=True)]
     curve = sparkline([value.value for value in reversed(values) if value.trial is None], WIDTH)
-    document = {"test": test, "metric": metric, "values": VALUE.documents(values)}
+    document = {
+        "test": test,
+        "metric": metric,
+        "values": [{**VALUE.document(one), "shown": shown_of(one)} for one in values],
+    }
     give(arguments, document, [printable(metric), curve, "", table(head, rows, right=(2, 3, 4))])
 
 

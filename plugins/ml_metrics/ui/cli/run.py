@@ -42,7 +42,7 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag,
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, give, table
 from ml_metrics.ui.dashboard.links import ServerLinks
-from ml_metrics.ui.dashboard.page import Columns, bounds_text, change_text, value_text
+from ml_metrics.ui.dashboard.page import Columns, change_text, shown_of
 from ml_metrics.ui.dashboard.status_letters import why_of
 from ml_metrics.warehouse import JobRow, Warehouse, references_of
 
@@ -246,12 +246,7 @@ def _metric(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
         **METRIC.document(row),
         "reference": reference.level if reference else None,
         "percent": percent,
-        "shown": {
-            "value": value_text(row),
-            "bounds": bounds_text(row),
-            "change": change_text(percent),
-            "verdict": row.verdict_text.replace("_", " "),
-        },
+        "shown": shown_of(row, change=change_text(percent)),
     }
 
 

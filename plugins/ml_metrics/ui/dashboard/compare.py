@@ -16,7 +16,8 @@ from ml_metrics.judge import change_text, compare
 from ml_metrics.judge.compare import Compared
 from ml_metrics.ui.dashboard.links import BadQueryError, Span, choice, span_of, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_script
-from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, value_text
+from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, interval_text, number_text, value_text
+from ml_metrics.ui.dashboard.page import change_text as percent_text
 from ml_metrics.ui.dashboard.status_letters import is_bad
 from ml_metrics.warehouse import JobRow, Place, TestStatus, Warehouse, good_before
 
@@ -71,7 +72,7 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
         document=lambda: {
             "tests": tests,
             "metrics": metrics,
-            "values": DOCUMENT.documents(values),
+            "values": [{**DOCUMENT.document(one), "shown": {"value": value_text(one)}} for one in values],
         },
         table=lambda: TABLE.table(values),
     )
@@ -246,7 +247,7 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
         document=lambda: {
             "kind": kind, "base": names[0], "candidate": names[1],
             "differences": [{"name": name, "base": was, "candidate": now} for name, was, now, _ in differing],
-            "metrics": [{"metric": one.metric, **one.document()} for one in found],
+            "metrics": [{"metric": one.metric, **one.document(), "shown": _shown(one)} for one in found],
         },
         table=lambda: _rows_of_two(found),
     )  # fmt: skip
@@ -332,6 +333,15 @@ def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple
             is_secret = change.endswith("(values not shown)")
             differing.append((name, "" if is_secret else before or "", "" if is_secret else after or "", change))
     return differing, len(names) - len(differing)
+
+
+def _shown(one: Compared) -> dict[str, str]:
+    return {
+        "base": number_text(one.base.level, one.unit),
+        "candidate": number_text(one.candidate.level, one.unit),
+        "change": percent_text(one.change_percent),
+        "interval": interval_text(one.interval),
+    }
 
 
 def _rows_of_two(found: Sequence[Compared]) -> Iterator[Sequence[Any]]:

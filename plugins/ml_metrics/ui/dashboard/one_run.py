@@ -54,7 +54,16 @@ from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.dashboard.experiments import last_search_of
 from ml_metrics.ui.dashboard.links import BadQueryError, page_in, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_parts
-from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, without_folders, without_unreadable
+from ml_metrics.ui.dashboard.page import (
+    Columns,
+    NotFoundError,
+    Page,
+    Reader,
+    change_text,
+    shown_of,
+    without_folders,
+    without_unreadable,
+)
 from ml_metrics.ui.dashboard.status_letters import letter_of, status_and_links, why_of
 from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
 from ml_metrics.warehouse import JobRow, Warehouse, curves_before, good_before, metric_columns, references_of
@@ -339,7 +348,10 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
         document=lambda: {
             "run": asdict(run),
             "letter": status["letter"],
-            "metrics": [metric_columns(row) for row in rows],
+            "metrics": [
+                {**metric_columns(row), "shown": shown_of(one["row"], change=change_text(one["change"]))}
+                for row, one in zip(rows, metrics, strict=True)
+            ],
             "metrics_in_all": count,
             "metadata": metadata,
             "last_good_run": good.uuid if good else None,

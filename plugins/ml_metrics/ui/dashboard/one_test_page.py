@@ -31,6 +31,7 @@ from ml_metrics.ui.dashboard.page import (
     Reader,
     as_script_json,
     problems_by_test,
+    shown_of,
 )
 from ml_metrics.ui.dashboard.status_letters import by_run, status_and_links, why_of
 from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse, references_of
@@ -481,6 +482,7 @@ def _document(
                 "condition": curve.newest.condition,
                 "unit": curve.newest.unit,
                 "better": curve.newest.better,
+                "shown": shown_of(curve.newest),
                 "points": [
                     {**point, "counts": point["run_key"] not in curve.excluded}
                     for point in POINT.documents(curve.points)

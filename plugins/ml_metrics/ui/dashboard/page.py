@@ -121,6 +121,12 @@ def bounds_text(metric: StoredMetric) -> str:
     return interval(metric.lower, metric.upper, metric.unit, exact, inclusive=metric.inclusive)
 
 
+def shown_of(metric: StoredMetric, **more: str) -> dict[str, str]:
+    """What a page shows of a metric, for the documents that have its numbers."""
+    verdict = metric.verdict_text.replace("_", " ")
+    return {"value": value_text(metric), "bounds": bounds_text(metric), **more, "verdict": verdict}
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """The content of a page. Nothing in it is escaped yet."""

@@ -123,3 +123,18 @@ def test_each_run_has_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     lines = [line.strip() for line in ml("history", "t", "--warehouse", address).splitlines()]
     assert "failure: ExitCode:1: ValueError: the shapes differ" in lines
     assert f"loss = 10.84, {change}" in " ".join(lines)
+
+
+def test_json_has_each_value_also_as_it_is_shown(tmp_path: Path, ml: Shell) -> None:
+    ended, address = datetime(2026, 1, 2, tzinfo=UTC), f"sqlite:///{tmp_path}/w.db"
+    metric = Metric("step_time_p50", 0.8447, "step_time", "p50", unit="s")
+    verdict = Verdict(metric.name, Outcome.FAIL, 0.8447, Bounds(upper=0.79), "the level", severity=Severity.WARN)
+    workload = Workload(JobStatus.SUCCESS, started_at=ended, ended_at=ended)
+    with open_warehouse(address) as warehouse:
+        warehouse.ensure_schema()
+        warehouse.load(run_record(Run("t", "t", "r", "local"), workload, [metric], [verdict], {}))
+    (value,) = ml.json("history", "t", "step_time_p50", "--warehouse", address)["values"]
+    assert (value["value"], value["upper"]) == (0.8447, 0.79)
+    assert value["shown"] == {"value": "845 ms", "bounds": "below 790 ms", "verdict": "fail (warn)"}
+    (value,) = ml.json("history", "t", "--warehouse", address)["values"]
+    assert (value["value"], value["shown"]) == (0.8447, {"value": "845 ms"})
