@@ -121,6 +121,17 @@ def bounds_text(metric: StoredMetric) -> str:
     return interval(metric.lower, metric.upper, metric.unit, exact, inclusive=metric.inclusive)
 
 
+def halves(name: str, end: int = 10) -> tuple[str, str]:
+    """A name in two parts, of which the first is cut where there is no room.
+
+    The second has about so many characters, and begins between two words if it can.
+    """
+    near = range(max(2, end - 4), min(end + 7, len(name)))
+    words = (length for length in near if name[-length] in "-_/. ")
+    length = min(words, key=lambda length: abs(length - end), default=end)
+    return name[:-length], name[-length:]
+
+
 def shown_of(metric: StoredMetric, **more: str) -> dict[str, str]:
     """What a page shows of a metric, for the documents that have its numbers."""
     verdict = metric.verdict_text.replace("_", " ")
@@ -152,7 +163,7 @@ def templates() -> Environment:
     environment = templates_of("ml_metrics.ui.dashboard")
     environment.filters.update(number=number_text, duration=duration, value=value_text, bounds=bounds_text)
     environment.filters.update(age=age_text, change=change_text, interval=interval_text, short=short_digests)
-    environment.filters.update(headline=lambda value: readable([value])[0])
+    environment.filters.update(headline=lambda value: readable([value])[0], halves=halves)
     return environment
 
 

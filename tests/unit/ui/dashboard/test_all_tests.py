@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from ml_metrics.core.model import JobStatus
 from ml_metrics.ui.dashboard import all_tests
 from ml_metrics.warehouse import PAUSED, KnownTest, Warehouse
-from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded
+from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded, run_of
 
 
 def test_all_tests_as_a_document_and_as_rows(shown: TestClient) -> None:
@@ -146,3 +146,24 @@ def test_columns_may_be_runs(shown: TestClient) -> None:
     assert document["columns"] == list(range(30))
     shifted = next(one for one in document["tests"] if one["test"] == SHIFTED)
     assert [shifted["cells"][str(ago)]["letters"] for ago in (0, 3, 4)] == [{"M": 1}, {"M": 1}, {"✓": 1}]
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [
+        ("llama3-70b-pretrain-v5p-with-checkpoints", ("-checkpoints", "-checkpoints")),
+        ("stable_diffusion_train_h100", ("_train_h100", "_h100")),
+        ("averyverylongnamewithoutanyboundary", ("nyboundary", "undary")),
+        ("abc", ("abc", "abc")),
+    ],
+)
+def test_the_end_of_a_name_that_is_always_shown_begins_with_a_word(
+    name: str, ends: tuple[str, str], browser: TestClient, warehouse: Warehouse
+) -> None:
+    warehouse.load(recorded(name, 0, 99.0))
+    warehouse.incidents.report(name, run_of(name, 0).key, fingerprint="x", reasons=["x"])
+    for page, end in zip(("/inbox", "/"), ends, strict=True):
+        (parts,) = re.findall(
+            r"<span class=\"?mid\"?><span>(.*?)</span><span>(.*?)</span></span>", browser.get(page).text
+        )
+        assert parts == (name.removesuffix(end), end)
