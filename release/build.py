@@ -22,7 +22,7 @@ HOOK = "import importlib, sys; print(getattr(importlib.import_module(sys.argv[1]
 UMASK = 0o022
 VERSION_LINES = {
     "__init__.py": re.compile(rb'^(__version__ = )"[^"]+"', re.MULTILINE),
-    "pyproject.toml": re.compile(rb'^(version = )"[^"]+"', re.MULTILINE),
+    "pyproject.toml": re.compile(rb'^(\[project\]\n(?:(?!\[).*\n)*?version = )"[^"]+"', re.MULTILINE),
 }
 """Where a distribution may state its version."""
 

@@ -16,6 +16,7 @@ import pytest
 
 import ml_metrics
 from release.archives import normalise_wheel
+from release.build import with_version
 from release.checks import contents, in_several, unwanted
 from release.tree import PROJECT, ReleaseError, distributions, tracked
 
@@ -64,6 +65,15 @@ def test_each_distribution_is_built_to_the_same_bytes(built: dict[str, Path], tm
 
 def test_all_distributions_have_the_version_of_the_package(built: dict[str, Path]) -> None:
     assert [name for name in built if not re.search(rf"-{re.escape(ml_metrics.__version__)}(-|\.tar)", name)] == []
+
+
+def test_a_release_is_built_from_the_files_as_they_are() -> None:
+    named = [file for file in tracked() if file.name in {"pyproject.toml", "__init__.py"}]
+    contents_of = {file: (PROJECT / file).read_bytes() for file in named}
+    versioned = {file: with_version(file.name, data, ml_metrics.__version__) for file, data in contents_of.items()}
+    assert versioned == contents_of
+    local = contents_of[Path("packages/local-kube/pyproject.toml")]
+    assert b'version = "9"' in with_version("pyproject.toml", local, "9")
 
 
 def test_members_have_one_time_one_owner_and_known_modes(built: dict[str, Path]) -> None:
