@@ -178,7 +178,7 @@ def main() -> None:
     recorder = GoodputRecorder(os.environ.get("JOB_NAME", "resumable"), logging_enabled=host == 0)
     recorder.record_job_start_time()
     job = os.environ.get("KUBERNETES_JOB_SET") or os.environ.get("KUBERNETES_JOB", "")
-    port = 20_000 + zlib.crc32(job.encode()) % 20_000
+    port = 20_000 + zlib.crc32(job.encode()) % 12_000  # below those that systems give to any program
     hosts = Hosts(host, count, os.environ.get("ML_METRICS_FIRST_HOST", "127.0.0.1"), port, options)
     checkpoints = Checkpoints(folder, host, count, options)
     with recorder.record_event("restore"):
