@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import Sweep
 from ml_metrics.core.text import printable
+from ml_metrics.core.units import quantities
 from ml_metrics.judge.compare.answer import escaped
 from ml_metrics.judge.compare.curves import ValueOrCurve, beside, curve_of, decided
 from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
@@ -111,13 +112,16 @@ def document(search: Search, probes: Sequence[Probe], found: Found) -> dict[str,
     }
 
 
-def markdown(search: Search, probes: Sequence[Probe], found: Found) -> str:
+def markdown(search: Search, probes: Sequence[Probe], found: Found, unit: str = "") -> str:
     certainty = "" if found.certainty is None else f" ({found.certainty:.1%} certain)"
     lines = [f"**{escaped(found.reason)}**{certainty}", "", "| | candidate | values |", "| ---: | --- | --- |"]
     shown = _in_numbers(search, probes).probes
     for place in sorted({probe.candidate for probe in probes}):
         own = [probe for probe in shown if probe.candidate == place]
-        values = ", ".join(probe.state.value if probe.value is None else f"{probe.value:.6g}" for probe in own)
+        numbers = quantities([None if isinstance(probe.value, Sweep) else probe.value for probe in own], unit)
+        values = ", ".join(
+            probe.state.value if probe.value is None else text for probe, text in zip(own, numbers, strict=True)
+        )
         lines.append(f"| {place + 1} | {escaped(search.candidates[place])} | {values} |")
     return "\n".join(lines)
 

@@ -16,6 +16,7 @@ from ml_metrics.config.conditions import DEFAULT, Condition, RegressionTestConfi
 from ml_metrics.config.patterns import is_pattern, matches
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, StoredMetric, Verdict
 from ml_metrics.core.text import did_you_mean
+from ml_metrics.core.units import exact, readable
 from ml_metrics.judge.history import Acceptance, is_measured
 
 Rows = Mapping[str, StoredMetric]
@@ -128,11 +129,12 @@ def _of_metric(condition: Condition, values: list[float], decided: Sequence[Verd
     # failed runs are in no baseline, so that of a condition that fails healthy runs has left the level
     centre = noise.level if inside else newest.reference
     margin = math.inf if centre is None else min(abs(bounds.lower - centre), abs(bounds.upper - centre))
-    about = f"the level is {noise.level:.6g} with a standard deviation of {noise.spread:.3g}"
+    (level,), (spread, room) = exact([noise.level], newest.unit), readable([noise.spread, margin], newest.unit, 3)
+    about = f"the level is {level} with a standard deviation of {spread}"
     half = len(decided) // 2
     # what fails one in twenty of the earlier and of the later runs fails healthy ones: a loss has a beginning
     if margin < noise.spread and min(_failing(decided[:half]), _failing(decided[half:])) >= 0.05:
-        why = f"its margin of {margin:.3g} is smaller than the noise ({about})"
+        why = f"its margin of {room} is smaller than the noise ({about})"
         yield f"fails {100 * _failing(decided):.0f} % of the past runs: {why}"
     if inside and noise.spread > 0 and math.inf > margin > max(20 * noise.spread, 0.5 * abs(noise.level)):
         yield f"can never fail: its bounds {bounds} are far from every value ({about})"

@@ -17,9 +17,11 @@ from ml_metrics.airflow.operators.tasks import states_of
 from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.airflow.versions import TRIGGER_FAIL_REPR, AirflowFailException, checked, is_paused, run_to_trigger
 from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
+from ml_metrics.core.units import quantity
 from ml_metrics.pipeline import RunState
 from ml_metrics.pipeline.experiments import BISECT, COMPARE, conf_of, open_journal, read_result, trial_run, values_of
 from ml_metrics.store.run_folder import RunFolder, listing_limits, writer_of
@@ -82,7 +84,9 @@ class RunTrials(BaseOperator):
 
             journal = journal.add(trial_run(version, RunState(folder, has_written)))
             ended = journal.trials[-1]
-            shown = ended.reason or ", ".join(f"{name} {value:.6g}" for name, value in list(ended.values.items())[:5])
+            shown = ended.reason or ", ".join(
+                f"{name} {quantity(value, kind_of(name).unit)}" for name, value in list(ended.values.items())[:5]
+            )
             count = f"run {len(journal.trials)} of at most {experiment.most_runs}"
             self.log.info("%s", printable(f"{count}: {version}: {ended.state.value}: {shown}"))
         result = experiment.result(journal.trials)

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.core.model import Metric
+from ml_metrics.core.units import SECONDS, quantity
 from ml_metrics.measure.lines import is_part_of
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class GoodputReport:
         if not self.found:
             return "no goodput: " + (self.warnings[-1] if self.warnings else "the log is empty")
         return (
-            f"{self.goodput_percent:.2f} % of {self.total_seconds:.6g} s were productive, "
+            f"{self.goodput_percent:.2f} % of {quantity(self.total_seconds, SECONDS)} were productive, "
             f"{self.disruptions} disruptions, last step {self.last_step}"
             + (f"; the last {self.left_out:,} entries of the log are not in it" if self.left_out else "")
         )

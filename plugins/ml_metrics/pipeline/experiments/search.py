@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.kinds import kind_of
 from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Search, document, expectation, markdown, next_probe
 from ml_metrics.pipeline.experiments.journal import Result
@@ -80,7 +81,7 @@ class TestSearch:
             f"{found.reason} ({len(probes)} {'run' if len(probes) == 1 else 'runs'})",
             failed=not found.is_answer,
             notes=tuple(_unmeasured(trials)),
-            markdown=markdown(self.search, probes, found),
+            markdown=markdown(self.search, probes, found, kind_of(self.metric).unit),
             document=document(self.search, probes, found),
         )
 

@@ -32,9 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import Sweep
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted, did_you_mean, printable
+from ml_metrics.core.units import quantities, quantity
 from ml_metrics.core.values import finite
 from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Found, Search, document, expectation, junit, markdown, next_probe
@@ -269,6 +271,8 @@ def run(arguments: Arguments) -> int:
         plan = _plan(listed or search_of_test(arguments))
         give(arguments, dict(line.split(": ", 1) for line in plan), map(printable, plan))
         return 0
+    metric = arguments.metric or arguments.file_metric or ""
+    unit = kind_of(metric).unit
     question = asdict(listed) if listed else asked(arguments)
     # what the journal of a test's search has besides the question
     derived = None if listed else lambda: {"search": asdict(search_of_test(arguments))}
@@ -284,10 +288,11 @@ def run(arguments: Arguments) -> int:
         while isinstance(step := next_probe(search, probes), int):
             journal.add(made(step, search.candidates[step], arguments, lines))
             probes.append(probe_of(str(path), lines[-1]))
-            _report(search, probes, lines[-1]["reason"])
+            _report(search, probes, lines[-1]["reason"], unit)
     if arguments.junit:
-        write_file(arguments.junit, junit(arguments.metric or arguments.file_metric or "metric", step))
-    shown = [markdown(search, probes, step)] if arguments.markdown else _lines(search, probes, lines, step)
+        write_file(arguments.junit, junit(metric or "metric", step))
+    in_markdown = [markdown(search, probes, step, unit)] if arguments.markdown else None
+    shown = in_markdown or _lines(search, probes, lines, step, unit)
     give(arguments, document(search, probes, step), shown)
     return 0 if step.is_found else 1
 
@@ -310,27 +315,27 @@ def _plan(search: Search) -> list[str]:
     return [f"candidates: {len(search.candidates):,}, from {first} to {last}", f"planned: {expectation(search)}"]
 
 
-def _report(search: Search, probes: Sequence[Probe], reason: str) -> None:
+def _report(search: Search, probes: Sequence[Probe], reason: str, unit: str) -> None:
     probe = probes[-1]
-    value = f"{probe.state.value}{', ' if reason else ''}{reason}" if probe.value is None else _shown(probe.value)
+    value = f"{probe.state.value}{', ' if reason else ''}{reason}" if probe.value is None else _shown(probe.value, unit)
     text = f"run {len(probes)} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {value}"
     tell(text)
 
 
-def _shown(value: float | Sweep) -> str:
-    return counted(len(value.measured), "point") if isinstance(value, Sweep) else f"{value:.6g}"
+def _shown(value: float | Sweep, unit: str) -> str:
+    return counted(len(value.measured), "point") if isinstance(value, Sweep) else quantity(value, unit)
 
 
-def _lines(search: Search, probes: Sequence[Probe], lines: Sequence[Mapping[str, Any]], found: Found) -> Iterator[str]:
+def _lines(
+    search: Search, probes: Sequence[Probe], lines: Sequence[Mapping[str, Any]], found: Found, unit: str
+) -> Iterator[str]:
     yield printable(found.reason)
     reasons = {line["candidate"]: line["reason"] for line in lines if line.get("reason")}
     measured = document(search, probes, found)["probes"]
     if found.good is not None:
         for name, candidate in (("good", found.good), ("bad", found.bad)):
-            own = [
-                f"{one['value']:.6g}" for one in measured if one["candidate"] == candidate and one["value"] is not None
-            ]
-            yield printable(f"{name}: {candidate} ({', '.join(own) or 'not measured'})")
+            own = [one["value"] for one in measured if one["candidate"] == candidate and one["value"] is not None]
+            yield printable(f"{name}: {candidate} ({', '.join(quantities(own, unit)) or 'not measured'})")
         for candidate in found.between:
             why = reasons.get(search.candidates.index(candidate), "")
             yield printable(f"between: {candidate} (could not be measured{f': {why}' if why else ''})")

@@ -19,8 +19,10 @@ from typing import Any
 from ml_metrics.config.conditions import WORSE_SIDE, Comparison, RegressionTestConfig
 from ml_metrics.config.editing import FileEdit, as_yaml, edited
 from ml_metrics.config.loading import load_file
+from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import SWEEP
 from ml_metrics.core.text import counted, did_you_mean, printable
+from ml_metrics.core.units import readable
 from ml_metrics.judge import WITHIN_RUNS, Calibration, calibrate, calibrate_curve, is_measured
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
@@ -35,7 +37,7 @@ CHOSEN = "* "
 
 
 def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
-    noise, since = calibration.noise, calibration.since
+    noise, since, unit = calibration.noise, calibration.since, kind_of(calibration.metric).unit
     head = f"{calibration.metric}: {counted(calibration.runs, 'run')}, {BETTER[calibration.comparison]} ({source})"
     yield from wrapped(head, rest="    ")
     yield from wrapped(f"noise: {noise.text}", "  ", "    ")
@@ -58,7 +60,11 @@ def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
         parts = [f"{kind}: {value}"]
         parts += [f"{key}: {rule.condition[key]}" for key in ("against", "min_change") if key in rule.condition]
         change, percent = rule.smallest_change, calibration.percent(rule.smallest_change)
-        finds = "-" if change is None else f"{change:.3g}" + ("" if percent is None else f" ({percent:.2g} %)")
+        finds = (
+            "-"
+            if change is None
+            else readable([change], unit, 3)[0] + ("" if percent is None else f" ({percent:.2g} %)")
+        )
         counts = (str(rule.past.failing), str(rule.past.alerts)) if rule.past else ("-", "-")
         mark = CHOSEN if rule is calibration.proposed else " " * len(CHOSEN)
         rows.append((mark + ", ".join(parts), finds, *counts))

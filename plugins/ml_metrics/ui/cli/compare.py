@@ -22,9 +22,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ml_metrics.config.collection import Better, MetricFacts
+from ml_metrics.config.collection import Better, MetricFacts, known_about
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.units import quantity
 from ml_metrics.core.values import finite
 from ml_metrics.judge import compare
 from ml_metrics.judge.compare import Compared, Step
@@ -68,7 +69,9 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
             journal.add(_made(arguments, arm, parameter, versions[arm], node))
             runs.append(_run_of(str(path), lines[-1]))
             shown = ", ".join(
-                f"{metric} {value:.6g}" if isinstance(value, int | float) else f"{metric} of {len(value.points)} points"
+                f"{metric} {quantity(value, known_about(metric, facts).unit)}"
+                if isinstance(value, int | float)
+                else f"{metric} of {len(value.points)} points"
                 for metric, value in runs[-1].values.items()
             )
             text = f"run {len(runs)} of at most {plan.max_runs}: {arm} {versions[arm]}: "

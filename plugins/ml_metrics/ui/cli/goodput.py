@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import printable
+from ml_metrics.core.units import SECONDS, quantity
 from ml_metrics.measure.cloud import CloudLogger, GCPOptions
 from ml_metrics.measure.goodput import Options, Part, Uploader, measure
 from ml_metrics.store import storage
@@ -158,10 +159,10 @@ def _lines(report: GoodputReport) -> Iterator[str]:
     for name, spent in rows:
         if spent:
             note = "  (overlaps the steps: not counted)" if name == "data_loading_async" else ""
-            yield f"{name:<42}{spent:>14.6g} s {spent / report.total_seconds:>7.2%}{note}"
+            yield f"{name:<42}{quantity(spent, SECONDS):>16} {spent / report.total_seconds:>7.2%}{note}"
     yield from _remarks(report)
     for size, window in report.windows:
-        yield f"last {size:.6g} s: {window.summary}"
+        yield f"last {quantity(size, SECONDS)}: {window.summary}"
 
 
 def _remarks(report: GoodputReport) -> Iterator[str]:
@@ -171,18 +172,18 @@ def _remarks(report: GoodputReport) -> Iterator[str]:
         yield f"\n{printable(report.hosts.summary)}"
     if report.stalls:
         longest = sorted(report.stalls, key=lambda stall: -stall.seconds)[:5]
-        named = ", ".join(f"step {stall.step} by {stall.seconds:.6g} s" for stall in longest)
+        named = ", ".join(f"step {stall.step} by {quantity(stall.seconds, SECONDS)}" for stall in longest)
         more = len(report.stalls) - len(longest)
         yield f"\nstalls, beyond any usual step: {named}{f', and {more} more' if more else ''}"
     if report.deviation:
         figures = report.deviation.document()
+        away = (figures[name] for name in ("mean_abs", "p90", "max"))
+        ideal, mean, p90, most = (quantity(seconds, SECONDS) for seconds in (report.deviation.ideal, *away))
         yield (
-            f"\nsteps: ideal {report.deviation.ideal:.6g} s, away from it by {figures['mean_abs']:.6g} s on average, "
-            f"{figures['p90']:.6g} s at the 90th percentile, {figures['max']:.6g} s at most"
+            f"\nsteps: ideal {ideal}, away from it by {mean} on average, {p90} at the 90th percentile, {most} at most"
         )
     if report.rate:
         rate = report.rate
-        yield (
-            f"step times: {rate.p50:.6g} s median, {rate.p90:.6g} s p90, {rate.p99:.6g} s p99; "
-            f"{rate.per_second:.6g} steps per second of productive time"
-        )
+        p50, p90, p99 = (quantity(seconds, SECONDS) for seconds in (rate.p50, rate.p90, rate.p99))
+        speed = quantity(rate.per_second)
+        yield f"step times: {p50} median, {p90} p90, {p99} p99; {speed} steps per second of productive time"

@@ -8,8 +8,10 @@ from itertools import islice
 from typing import Any
 
 from ml_metrics.core.errors import FileMissingError, MlMetricsError
+from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.units import exact
 from ml_metrics.judge import State
 from ml_metrics.pipeline import experiments
 from ml_metrics.store.documents import Documents
@@ -112,7 +114,7 @@ def _versions(trials: Sequence[experiments.TrialRun], question: Mapping[str, Any
     rows: dict[str, list[str]] = {}
     for trial in trials:
         values = [trial.values[metric] for metric in metrics[:1] if metric in trial.values]
-        rows.setdefault(trial.version, []).extend(f"{value:.6g}" for value in values)
+        rows.setdefault(trial.version, []).extend(exact(values, kind_of(metrics[0]).unit) if values else ())
         if trial.state is not State.MEASURED:
             rows[trial.version].append(trial.reason or trial.state.value)
     return sorted(rows.items(), key=lambda row: order.get(row[0], 0))

@@ -23,8 +23,8 @@ MEASURE = 'n=${CANDIDATE#c}; [ "$n" = 41 ] && exit 125; echo building; [ "$n" -g
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("candidates.txt").write_text("".join(f"c{place}\n" for place in range(64)))
-    Path("good.json").write_text(json.dumps({"step_time": [1.0] * 9, "m": [1, None]}))
-    Path("bad.json").write_text(json.dumps({"step_time": [2.0] * 9, "m": [2]}))
+    Path("good.json").write_text(json.dumps({"step_time": [1.0] * 9, "duration": [1.0] * 9, "m": [1, None]}))
+    Path("bad.json").write_text(json.dumps({"step_time": [2.0] * 9, "duration": [2.0] * 9, "m": [2]}))
 
 
 def argv(*options: str, command: str = MEASURE) -> list[str]:
@@ -45,6 +45,16 @@ def test_the_pair_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     found = json.loads(again.out)
     assert again.err == ""  # everything is in the journal
     assert (found["good"], found["bad"], found["found"], found["runs"]) == ("c39", "c40", True, len(found["probes"]))
+
+
+def test_values_have_the_unit_of_the_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    of_times = (*KNOWN[:-1], "duration")
+    assert cli.main(argv(*of_times)) == 0
+    printed = capsys.readouterr()
+    assert "good: c39 (1 s, 1 s)\n" in printed.out
+    assert ": c40: 2 s\n" in printed.err
+    assert cli.main(argv(*of_times, "--markdown")) == 0
+    assert "| c39 | 1 s, 1 s |" in capsys.readouterr().out
 
 
 def test_a_curve_is_searched_where_both_ends_differ(ml: Shell) -> None:

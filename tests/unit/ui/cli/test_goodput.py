@@ -71,8 +71,9 @@ def test_stalls_are_named_unless_they_are_turned_off(tmp_path: Path, ml: Shell) 
     entries = [*job_start(0), *steps(0, 20, 0), *steps(21, 40, 3800), *job_end(4000)]
     log.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     printed = ml("goodput", str(log))
-    assert "stalls, beyond any usual step: step 20 by 3590 s" in printed
-    assert printed.startswith("job job: 10.25 % of 4000 s were productive")
+    assert "stalls, beyond any usual step: step 20 by 59.8 min" in printed
+    assert printed.startswith("job job: 10.25 % of 66.7 min were productive")
+    assert "step times: 10 s median, 10 s p90, 36.7 min p99; 0.1 steps per second" in printed
     assert ml.json("goodput", log)["stalls"] == [{"step": 20, "started_at": 200, "seconds": 3590}]
     without = ml.json("goodput", log, "--no-stalls")
     assert (without["goodput_percent"], without["stalls"]) == (100, [])
