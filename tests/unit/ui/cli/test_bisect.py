@@ -47,7 +47,10 @@ def test_the_pair_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert (found["good"], found["bad"], found["found"], found["runs"]) == ("c39", "c40", True, len(found["probes"]))
 
 
-def test_values_have_the_unit_of_the_metric(capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_have_the_unit_of_the_metric(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     of_times = (*KNOWN[:-1], "duration")
     assert cli.main(argv(*of_times)) == 0
     printed = capsys.readouterr()
