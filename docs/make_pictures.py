@@ -24,7 +24,7 @@ from ml_metrics.warehouse import open_warehouse, sqlite_address
 from standalone_airflow import api_server
 
 SHIFTED = "resnet50-train-v5p"
-SIZE = {"width": 1280, "height": 760}
+SIZE, TALL = {"width": 1280, "height": 760}, {"width": 1280, "height": 900}
 
 
 def main() -> None:
@@ -55,6 +55,7 @@ def main() -> None:
             page.get_by_role("link", name="ML Metrics").click()
             page.frame_locator("iframe").get_by_role("heading", name="Tests", exact=True).wait_for()
             for name, address in pages.items():
+                page.set_viewport_size(SIZE if name != "run" else TALL)  # with the curves
                 page.frames[-1].goto(f"{airflow.url}/ml-metrics/{address}", wait_until="networkidle")
                 page.screenshot(path=PROJECT / "docs" / "images" / f"dashboard-{name}.png")
 

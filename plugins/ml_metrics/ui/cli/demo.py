@@ -371,7 +371,7 @@ def _write_curves(folder: RunFolder, values: Mapping[str, float], last: int, sta
         at, rest = started.timestamp() + step * values["step_time_p50"], math.exp(-step / 434)
         scalars = {"loss": values["loss_final"] * (1 + 7 * rest), "step_time": values["step_time_p50"]}
         if "accuracy_final" in values:
-            scalars["accuracy"] = values["accuracy_final"] * (1 - rest)
+            scalars["train_accuracy"] = values["accuracy_final"] * (1 - rest)
         for tag, value in scalars.items():
             log.put((tag, value * random.gauss(1.0, NOISE), step, at))
     log.close()

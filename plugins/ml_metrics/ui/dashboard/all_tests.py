@@ -360,7 +360,7 @@ def _head(row: Row, now: datetime, links: Links) -> str:
     good = status.last_good
     since = "never" if good is None else f"{age_text((now - good).total_seconds())} ago"
     latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))
-    name, begin, end = map(escape, (row.test, *halves(row.test, 6)))
+    name, begin, end = map(escape, (row.test, *halves(row.test)))
     return (
         f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}" aria-label="{name}">'
         f"<span class=mid><span>{begin}</span><span>{end}</span></span></a>"

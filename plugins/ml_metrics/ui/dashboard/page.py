@@ -121,14 +121,10 @@ def bounds_text(metric: StoredMetric) -> str:
     return interval(metric.lower, metric.upper, metric.unit, exact, inclusive=metric.inclusive)
 
 
-def halves(name: str, end: int = 10) -> tuple[str, str]:
-    """A name in two parts, of which the first is cut where there is no room.
-
-    The second has about so many characters, and begins between two words if it can.
-    """
-    near = range(max(2, end - 4), min(end + 7, len(name)))
-    words = (length for length in near if name[-length] in "-_/. ")
-    length = min(words, key=lambda length: abs(length - end), default=end)
+def halves(name: str) -> tuple[str, str]:
+    """A name in two parts: the first is cut where there is no room, the second begins with a word if possible."""
+    words = (length for length in range(4, min(13, len(name))) if name[-length] in "-_/. ")
+    length = min(words, key=lambda length: abs(length - 10), default=10)
     return name[:-length], name[-length:]
 
 

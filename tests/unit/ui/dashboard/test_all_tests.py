@@ -149,20 +149,21 @@ def test_columns_may_be_runs(shown: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ends"),
+    ("name", "end"),
     [
-        ("llama3-70b-pretrain-v5p-with-checkpoints", ("-checkpoints", "-checkpoints")),
-        ("stable_diffusion_train_h100", ("_train_h100", "_h100")),
-        ("averyverylongnamewithoutanyboundary", ("nyboundary", "undary")),
-        ("abc", ("abc", "abc")),
+        ("llama3-70b-pretrain-v5p-with-checkpoints", "-checkpoints"),
+        ("stable_diffusion_train_h100", "_train_h100"),
+        ("averyverylongnamewithoutanyboundary", "nyboundary"),
+        ("llama3-8b-pretrain-h100", "-h100"),  # not more, so that the first word has room
+        ("abc", "abc"),
     ],
 )
 def test_the_end_of_a_name_that_is_always_shown_begins_with_a_word(
-    name: str, ends: tuple[str, str], browser: TestClient, warehouse: Warehouse
+    name: str, end: str, browser: TestClient, warehouse: Warehouse
 ) -> None:
     warehouse.load(recorded(name, 0, 99.0))
     warehouse.incidents.report(name, run_of(name, 0).key, fingerprint="x", reasons=["x"])
-    for page, end in zip(("/inbox", "/"), ends, strict=True):
+    for page in ("/inbox", "/"):
         (parts,) = re.findall(
             r"<span class=\"?mid\"?><span>(.*?)</span><span>(.*?)</span></span>", browser.get(page).text
         )
