@@ -31,7 +31,7 @@ from ml_metrics_telemetry.streams import (
 )
 from ml_metrics_telemetry.training import Training
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "ConsoleMetricHandler",
     "FanOutMetricHandler",

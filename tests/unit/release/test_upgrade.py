@@ -235,4 +235,4 @@ def test_an_interrupted_run_is_recorded_once_as_what_it_was(release: Path, home:
 
 
 def test_the_fixtures_are_small() -> None:
-    assert sum(file.stat().st_size for file in RELEASES.rglob("*") if file.is_file()) < 350_000
+    assert sum(file.stat().st_size for file in RELEASES.rglob("*") if file.is_file()) < 500_000
