@@ -33,8 +33,8 @@ PEERS := .venv-peers
 # the modules of tests that are programs
 AS_PROGRAM := PYTHONPATH=.:tests:packages/local-kube/tests:packages/local-kube/src python -m
 
-# two of the processes of a test run wait for pods and servers; the others compute, each after 15 seconds of imports
-PROCESSES ?= 4
+# two of the processes of a test run wait for pods and servers; the others compute, and wait for the servers of their own
+PROCESSES ?= 6
 WAITING ?= 2
 
 .DEFAULT_GOAL := help

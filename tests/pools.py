@@ -1,6 +1,6 @@
 """Two pools of processes for one run of pytest: tests that wait for Airflow, pods and servers, and tests that compute.
 
-`pytest -n 4 --waiting 2` runs everything outside `tests/unit` in two processes, and `tests/unit` in two beside them.
+`pytest -n 6 --waiting 2` runs everything outside `tests/unit` in two processes, and `tests/unit` in four beside them.
 Each process collects its own pool only, because importing all tests takes longer than most of them.
 """
 
