@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,23 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.airflow import versions as private
 from ml_metrics.ui.dashboard import access, source
+from ml_metrics.ui.dashboard import app as pages
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from unit.ui.dashboard.sample_runs import Rights, User, fill
+from unit.ui.dashboard.sample_runs import TODAY, Rights, User, fill
+
+
+class SameDay(datetime):
+    """The clock stops before midnight, until which the sample runs count as those of today."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return min(datetime.now(tz), TODAY.replace(hour=23, minute=59))
+
+
+@pytest.fixture(autouse=True)
+def today(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "datetime", SameDay)
 
 
 @pytest.fixture
