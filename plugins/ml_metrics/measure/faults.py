@@ -172,7 +172,7 @@ def _figures(
     found = replace(
         found, begun_at=begun, late=late, noticed=noticed, restarted=None if started is None else started - begun
     )
-    # what a program still does after it was told to end, or before a fault that lasts is over, is no recovery
+    # steps after SIGTERM, or before a lasting fault is over, are no recovery
     over = fault.ends_at or fault.done_at or begun
     cut = over if end is None else started or end + 1  # ends are known to the second
     known = steps.before(cut)
@@ -238,7 +238,7 @@ def _loss_jump(losses: Series, restart: float) -> str:
     step, time, value = losses.step[usable], losses.wall_time[usable], losses.value[usable]
     order = np.argsort(time, kind="stable")
     step, time, value = step[order], time[order], value[order]
-    before, after = time <= restart, time > restart  # a program that is told to end goes on for a while
+    before, after = time <= restart, time > restart  # a program may compute on after SIGTERM
     if before.sum() < FEWEST_POINTS or not after.any():
         return ""
     noise = float(np.median(np.abs(np.diff(value[before][-4 * FEWEST_POINTS :]))))

@@ -148,7 +148,7 @@ def test_what_a_program_does_before_it_ends_is_no_recovery(tmp_path: Path) -> No
 def test_a_loss_that_does_not_go_on_where_it_was_is_found(
     first: int, worse: float, jumps: int, more: int, recorder: bool, tmp_path: Path
 ) -> None:
-    """A program that is told to end may compute more steps before it does."""
+    """A program may compute more steps after SIGTERM."""
     job = Job(tmp_path / "j", recorder=recorder)
     job.train(0, 15)
     begun = job.now
