@@ -212,12 +212,14 @@ def record_restart(folder: RunFolder, end: Workload) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A running pod of the run."""
+    """A pod of the run that has not ended."""
 
     name: str
     uid: str
     host: int
-    started_at: float
+    created_at: float
+    started_at: float | None
+    """When its workload started. The cluster knows it a second or two later, and has None until then."""
     memory: str = ""
     """The memory limit of the workload."""
 
@@ -242,8 +244,10 @@ class FaultWatch:
     _client: Any = None
     _core: Any = None
     _asked_at: float = 0.0
+    _is_there: bool = False
+    """Whether all pods of the attempt exist: its steps are read from then on."""
     _has_started: bool = False
-    """Whether all hosts of the attempt run."""
+    """Whether the cluster tells that all of them run."""
     _told: str = ""
     _first: tuple[float, int] | None = None
     """When the first step was seen, and which."""
@@ -294,12 +298,12 @@ class FaultWatch:
         now = time.time()
         if waiting and not self._has_started:
             self._find_start(now)
-        if waited_for and self._has_started:
+        if waited_for and self._is_there:
             self.steps.read_new(waited_for)
         if any(one.is_away and (one.ends_at or 0.0) <= now for one in self.journal.faults):
             self.journal = bring_back(self.folder, now) or self.journal
         if any(self._is_near(one, now) for one in waiting) and now - self._known_at > NEAR_SECONDS:
-            self._known, self._known_at = self.targets(), now
+            self._known, self._known_at = self._running(), now
         for fault in (self.journal.faults[one.number] for one in waiting):
             due_at = self._due_at(fault)
             if due_at is not None and due_at <= now:
@@ -322,12 +326,16 @@ class FaultWatch:
         targets = self.targets()
         if len(targets) < self.operator.test.pods:
             return
-        self._has_started, self._known, self._known_at = True, targets, now
-        if self.journal.started_at is None:
-            self._write(replace(self.journal, started_at=max(one.started_at for one in targets)))
         # a step counts again in an attempt that gets there again; ends are known to the second
         ended = max((one.ended_at + 1 for one in self.journal.restarts), default=0.0)
-        self.steps.since = max(ended, min(one.started_at for one in targets))
+        self.steps.since = max(ended, min(one.started_at or one.created_at for one in targets))
+        self._is_there = True
+        started = [one.started_at for one in targets if one.started_at is not None]
+        if len(started) < len(targets):
+            return
+        self._has_started, self._known, self._known_at = True, targets, now
+        if self.journal.started_at is None:
+            self._write(replace(self.journal, started_at=max(started)))
 
     def _due_at(self, fault: PlannedFault) -> float | None:
         """When a fault is or was due; None if that is not known yet."""
@@ -343,7 +351,7 @@ class FaultWatch:
     def _inflict(self, fault: PlannedFault) -> None:
         """Record a fault, inflict it on its pods, and record that. What an earlier process has begun is finished."""
         is_known = time.time() - self._known_at < 2 * NEAR_SECONDS
-        running = {one.uid: one for one in (self._known if is_known else self.targets())}
+        running = {one.uid: one for one in (self._known if is_known else self._running())}
         is_begun = fault.state is FaultState.BEGUN
         if is_begun:
             over = fault.ends_at is not None and fault.ends_at <= time.time()  # while no process looked
@@ -481,8 +489,13 @@ class FaultWatch:
             return fault.begun_at
         return began if abs(began - (fault.begun_at or 0.0)) < MAX_SKEW else fault.begun_at
 
+    def _running(self) -> list[Target]:
+        """The pods whose workload runs: steps are evidence of it before the cluster is."""
+        has_steps = self.steps.newest is not None
+        return [one for one in self.targets() if has_steps or one.started_at is not None]
+
     def targets(self) -> list[Target]:
-        """The pods of the current attempt whose workload runs, as the cluster knows them now."""
+        """The pods of the current attempt that have not ended, as the cluster knows them now."""
         client, pending = self.operator.__dict__.get("client"), self.operator.pending
         if client is None or pending is None or pending.pod is None or not self.operator.created:
             return []
@@ -500,21 +513,23 @@ class FaultWatch:
                 return []
             raise
         pods: Iterable[dict[str, Any]] = ApiClient().sanitize_for_serialization(found)["items"]
-        return sorted(self._running(pods, pending.pod), key=lambda one: one.host)
+        return sorted(self._of_attempt(pods, pending.pod), key=lambda one: one.host)
 
-    def _running(self, pods: Iterable[dict[str, Any]], name: str) -> Iterable[Target]:
+    def _of_attempt(self, pods: Iterable[dict[str, Any]], name: str) -> Iterable[Target]:
         for pod in pods:
             metadata = pod["metadata"]
             labels, workload = metadata.get("labels") or {}, outcome_of(pod, [])
             of_attempt = name in {metadata["name"], labels.get("job-name"), labels.get(NAME_LABEL)}
-            if not of_attempt or metadata.get("deletionTimestamp") or workload.started_at is None or workload.ended_at:
+            if not of_attempt or metadata.get("deletionTimestamp") or workload.ended_at or workload.queued_at is None:
                 continue
             slice_number = str(labels.get(SLICE_LABEL, "0"))
             host = int(slice_number) * self.operator.test.hosts + index_of(pod)
             limits = next((one.get("resources") or {}).get("limits") or {}
                           for one in pod["spec"]["containers"] if one["name"] == WORKLOAD_CONTAINER)  # fmt: skip
-            started_at = workload.started_at.timestamp()
-            yield Target(metadata["name"], metadata["uid"], host, started_at, limits.get("memory", ""))
+            created_at = workload.queued_at.timestamp()
+            started_at = workload.started_at.timestamp() if workload.started_at else None
+            memory = limits.get("memory", "")
+            yield Target(metadata["name"], metadata["uid"], host, created_at, started_at, memory)
 
     def _write(self, journal: FaultJournal) -> None:
         self.journal = replace(journal, steps_from=tuple(sorted(self.steps.sources))[:10])

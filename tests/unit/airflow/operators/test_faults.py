@@ -44,6 +44,7 @@ class Cluster:
             "metadata": {
                 "name": f"{name}-{host}",
                 "uid": f"uid-{name}-{host}",
+                "creationTimestamp": (NOW - timedelta(seconds=65)).isoformat(),
                 "labels": {"job-name": name},
                 "annotations": {INDEX: str(host)},
                 **metadata,
@@ -186,6 +187,24 @@ def test_a_fault_that_finds_its_pod_ended_waits_for_the_next_attempt(process: Pr
     process.cluster.pods.append(Cluster.pod(1))
     watch.turn()
     assert (len(process.cluster.done), process.states()) == (1, ["done"])
+
+
+def test_steps_are_evidence_that_hosts_run_before_the_cluster_is(process: Process) -> None:
+    """The kubelet tells of a start a second or two later, when the first steps of a quick program are over."""
+    for pod in process.cluster.pods:
+        pod["status"] = {}
+    watch = process.watch({"at": "step 3", "what": "kill", "where": "host 1"}, {"at": "1s", "what": "kill"})
+    process.step(9, at=NOW.timestamp() - 70)  # before the pods were made
+    watch.turn()
+    assert process.states() == []
+    process.step(3)
+    watch.turn()
+    assert process.cluster.done == [("signal KILL", "j-1")]
+    assert process.states() == ["done", "planned"]  # when the workload started is not known yet
+    process.cluster.pods = Cluster(2).pods
+    process.now += 1
+    watch.turn()
+    assert process.states() == ["done", "done"]
 
 
 def test_times_count_from_the_start_and_from_the_fault_before(process: Process) -> None:
