@@ -269,6 +269,6 @@ def parse_xml(data: bytes) -> Any:
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = text, refuse
     try:
         parser.Parse(data, True)  # noqa: FBT003  (its only form)
-    except (expat.ExpatError, ValueError) as error:
+    except (expat.ExpatError, ValueError, LookupError) as error:  # the last for an encoding that Python does not know
         raise UnreadableInputError(f"is not XML: {error}") from error
     return {tag: elements[0] for tag, elements in root.items()}
