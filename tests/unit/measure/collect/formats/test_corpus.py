@@ -203,7 +203,7 @@ HOSTILE = {
     "words.txt": "DLL 2026-01-01 00:00:00 - " + "a " * 50_000 + ": 1 \n",
     "steps.txt": f'DLLL {{"timestamp": "1", "type": "LOG", "step": [{"9" * 400}], "data": {{"a": 1}}}}\n',
     "record.wandb": ":W&B\x01\x02\x00" + "\x7f" * 70_000,
-    "encoding.xml": '<?xml version="1.0" encoding="utf-1e999"?><testsuites><testsuite time="1"/></testsuites>',
+    "encoding.xml": '<?xml version="1.0" encoding="utf-1e999"?><testsuite><testcase time="1"/></testsuite>',
     "metrics/long": "1700000000000 1 1 " + "x" * 100_000 + "\n",
 }
 
