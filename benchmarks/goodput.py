@@ -201,7 +201,7 @@ def _row(what: str, ours: float, theirs: float, target: int) -> tuple[str, str, 
     return what, f"{ours:.4f} s", f"{theirs:.3f} s", f"{ratio:.0f}x", wanted, met
 
 
-def _met(yes: bool) -> str:  # noqa: FBT001  (a private helper)
+def _met(yes: bool) -> str:
     return "met" if yes else "MISSED"
 
 

@@ -125,7 +125,7 @@ def run(command: Sequence[str], output: str, errors: str) -> int:
         return PROGRAMS[command[0]]()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-    except BaseException:  # noqa: BLE001  (the fork ends here in any case)
+    except BaseException:
         traceback.print_exc()
         return 1
     finally:  # as a process does that ends by itself

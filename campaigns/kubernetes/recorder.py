@@ -113,7 +113,7 @@ def recording(
             finally:
                 connection.close()
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = forward  # noqa: N815  (the names that the base class calls)
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = forward
 
         def log_message(self, *_: object) -> None:
             """Log nothing."""

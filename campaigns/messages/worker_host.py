@@ -108,7 +108,7 @@ def fork(order: dict[str, Any], orders: socket.socket) -> int:
         if order.get("kill_at_effect"):
             kill_at_effect(order["kill_at_effect"], order["kills"], os.getpid() if order["kind"] == "task" else 0)
         code = KINDS[order["kind"]](**order["arguments"])
-    except BaseException:  # noqa: BLE001  (the fork ends here in any case)
+    except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()

@@ -33,7 +33,7 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # Transformers i
         """When what happens between two steps began; None outside of `train`."""
 
     @never_raises
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002  (its signature)
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Training starts."""
         if self._prepared is not None:
             self.training.past_event("training_preparation", self._prepared)
@@ -41,7 +41,7 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # Transformers i
         self._since = time.time()
 
     @never_raises
-    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """A step starts, after its first batch was loaded."""
         if self._loading is not None:
             self.training.past_event("data_loading", self._loading)
@@ -49,37 +49,37 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # Transformers i
         self.training.step(state.global_step)
 
     @never_raises
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Log, evaluation and save follow."""
         self._since = time.time()
 
     @never_raises
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Log, evaluation and save follow."""
         self._since = time.time()
 
     @never_raises
-    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """An evaluation is over. One that the program asks for, outside of `train`, is not part of the job."""
         if self._since is not None:
             self.training.past_event(EVALUATION, self._since)
             self._since = time.time()
 
     @never_raises
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """A checkpoint is saved."""
         if self._since is not None:
             self.training.saved(state.global_step, self._since)
             self._since = time.time()
 
     @never_raises
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:  # noqa: ARG002
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Write what the Trainer logs."""
         if state.is_world_process_zero:
             self.training.log(state.global_step, {_tag(name): value for name, value in (logs or {}).items()})
 
     @never_raises
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Training is complete."""
         self._since = None
         if self._owned:

@@ -34,7 +34,7 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Keras is not installe
         self.training.begin()
 
     @never_raises
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002  (Keras's signature)
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """`fit` starts, at the step that the optimizer is at."""
         iterations = getattr(self.model.optimizer, "iterations", 0)
         self._step = max(self._step, int(getattr(iterations, "value", iterations)))
@@ -42,18 +42,18 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Keras is not installe
             _record_saves(self.model, name, self)
 
     @never_raises
-    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """A step starts, or several that Keras executes as one (`steps_per_execution`)."""
         self.training.step(self._step)
         self._step += int(getattr(self.model, "steps_per_execution", 1) or 1)
 
     @never_raises
-    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """An evaluation starts."""
         self._evaluation = time.time()
 
     @never_raises
-    def on_test_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+    def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
         """The evaluation is over."""
         if self._evaluation is not None:
             self.training.past_event(EVALUATION, self._evaluation)
@@ -65,7 +65,7 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Keras is not installe
         self.training.log(epoch, {f"epoch_{name}": value for name, value in (logs or {}).items()})
 
     @never_raises
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """`fit` is complete."""
         for name in ("save", "save_weights"):
             self.model.__dict__.pop(name, None)

@@ -41,7 +41,7 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
         return self._training
 
     @never_raises
-    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ARG002  (Lightning's signature)
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """`fit` starts."""
         if stage != "fit":
             return
@@ -50,14 +50,14 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
         self._record_checkpoints(trainer)
 
     @never_raises
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Training starts."""
         if self._setup is not None:
             self.training.past_event("training_preparation", self._setup)
         self._setup, self._loading = None, time.time()
 
     @never_raises
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """A step starts, after its batch was loaded. Batches whose gradients are accumulated are one step."""
         if self._loading is not None:
             self.training.past_event("data_loading", self._loading)
@@ -69,9 +69,9 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
     def on_train_batch_end(
         self,
         trainer: Any,
-        pl_module: Any,  # noqa: ARG002
-        outputs: Any,  # noqa: ARG002
-        batch: Any,  # noqa: ARG002
+        pl_module: Any,
+        outputs: Any,
+        batch: Any,
         batch_idx: int,
     ) -> None:
         """Write what the module logged, as often as Lightning's own loggers do."""
@@ -79,17 +79,17 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
             self._log(trainer, "batch", trainer.logged_metrics)
 
     @never_raises
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Write what the module logged for the whole epoch."""
         self._log(trainer, "epoch", trainer.callback_metrics)
 
     @never_raises
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """An evaluation starts, unless it is the check of two batches before the training."""
         self._evaluation = None if trainer.sanity_checking else time.time()
 
     @never_raises
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """The evaluation is over: write its metrics."""
         if self._evaluation is None or trainer.state.fn != "fit":
             return
@@ -98,13 +98,13 @@ class TrainingCallback(Callback):  # type: ignore[misc]  # Lightning is not inst
         self._log(trainer, "validation", trainer.callback_metrics)
 
     @never_raises
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         """`fit` is complete, and ModelCheckpoint has saved its last checkpoint."""
         if self._owned:
             self.training.end()
 
     @never_raises
-    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ARG002
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """`fit` is complete, or was ended by an error."""
         if stage == "fit":
             trainer.__dict__.pop("save_checkpoint", None)

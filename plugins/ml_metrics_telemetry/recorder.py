@@ -68,7 +68,7 @@ class GoodputRecorder:
         self,
         job_name: str,
         logger_name: str = "",
-        logging_enabled: bool = False,  # noqa: FBT001, FBT002  (the older library's signature)
+        logging_enabled: bool = False,
         cloud_logger: EntryWriter | None = None,
         *,
         folder: str | os.PathLike[str] | None = None,
@@ -204,13 +204,13 @@ class GoodputRecorder:
             return
         begins, arguments = _fields_of(name, arguments)
         self._mark(f"{begins}_start_time", None, **arguments)
+        completed = False
         try:
             yield
-        except BaseException:
-            if begins != "job":
+            completed = True
+        finally:
+            if completed or begins != "job":
                 self._mark(f"{begins}_end_time", None, **arguments)
-            raise
-        self._mark(f"{begins}_end_time", None, **arguments)
 
     def record_past_event(self, event: str, started: float) -> None:
         """Record an event of `record_event` from a `time.time()` until now, for hooks that are called afterwards."""

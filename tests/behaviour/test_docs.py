@@ -93,7 +93,7 @@ def test_our_commands_parse(where: str, argv: list[str]) -> None:
     try:
         parser_of(name).parse(arguments[:end])
     except SystemExit as ended:  # `--help` is 0
-        assert ended.code == 0, f"{where}: {' '.join(argv)}"  # noqa: PT017  (the code is the subject)
+        assert ended.code == 0, f"{where}: {' '.join(argv)}"
 
 
 def test_make_targets_exist() -> None:

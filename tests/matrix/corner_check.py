@@ -44,7 +44,7 @@ def main(home: Path) -> None:
     for check in (imports, database, dag_files, plugin, runs):
         try:
             found["wrong"] += [f"{check.__name__}: {what}" for what in check(home)]
-        except Exception:  # noqa: BLE001  (the next check still tells something)
+        except Exception:
             found["wrong"].append(f"{check.__name__}: {traceback.format_exc()[-TAIL:]}")
     LocalCluster(str(home / "ml_metrics" / "cluster")).stop()
     print(json.dumps(found))
@@ -63,7 +63,7 @@ def imports(_home: Path) -> list[str]:
             warnings.simplefilter("always")
             try:
                 import_module(module.name)
-            except Exception as error:  # noqa: BLE001  (any is wrong)
+            except Exception as error:
                 wrong.append(f"{module.name}: {type(error).__name__}: {error}")
         wrong += [f"{one.filename}: {one.message}" for one in warned if one.filename.startswith(folder)]
     return wrong
@@ -151,7 +151,7 @@ def command(argv: list[str]) -> int:
         arguments.func(arguments)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-    except BaseException:  # noqa: BLE001  (the fork ends here in any case)
+    except BaseException:
         traceback.print_exc()
         return 1
     finally:

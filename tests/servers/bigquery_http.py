@@ -33,7 +33,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             status, answer = self._answer(body)
-        except Exception as raised:  # noqa: BLE001  (any error becomes an answer)
+        except Exception as raised:
             error = from_exception(raised)
             status, answer = error.code, json.dumps(error.response()).encode()
         self.send_response(status)
@@ -42,7 +42,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _any  # noqa: N815  (the names that http.server calls)
+    do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _any
 
     def _answer(self, body: bytes) -> tuple[int, bytes]:
         url = urlsplit(self.path)

@@ -67,7 +67,7 @@ def http_service() -> Iterator[Service]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815  (the names that the standard library looks for)
+        do_GET = do_POST = do_PATCH = do_DELETE = handle_any
 
         def log_message(self, *_: Any) -> None:
             """Log nothing: tests read the recorded requests."""
@@ -138,7 +138,7 @@ class MailServer:
     right_password: bytes = b"correct horse"
     logins: list[tuple[str, str]] = field(default_factory=list)
 
-    async def handle_RCPT(  # noqa: N802  (aiosmtpd's name)
+    async def handle_RCPT(
         self, _server: Any, _session: Any, envelope: Envelope, address: str, _options: list[str]
     ) -> str:
         await sleep(self.delay)
@@ -147,7 +147,7 @@ class MailServer:
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
-    async def handle_DATA(self, _server: Any, _session: Any, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Envelope) -> str:
         if self.greeting:
             return self.greeting
         self.mails.append(envelope)

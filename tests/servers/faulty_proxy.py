@@ -66,7 +66,7 @@ class FaultyProxy(ThreadingHTTPServer):
     def port(self) -> int:
         return int(self.server_address[1])
 
-    def answer_to(self, method: str, path: str, body: bytes) -> tuple[int, bytes] | None:  # noqa: ARG002
+    def answer_to(self, method: str, path: str, body: bytes) -> tuple[int, bytes] | None:
         """Return the answer to a request that does not reach the server; None for one that does."""
         return None
 
@@ -131,7 +131,7 @@ class _Forward(BaseHTTPRequestHandler):
             case _:
                 self._answer(status, answer)
 
-    do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _any  # noqa: N815  (the names that http.server calls)
+    do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _any
 
     def _forward(self, body: bytes) -> tuple[int, bytes]:
         headers = {

@@ -38,7 +38,7 @@ class MlflowService:
         found = call(**body)
         return found if isinstance(found, Answer) else Answer(200, found)
 
-    def experiments_search(self, filter: str, max_results: int) -> Any:  # noqa: A002, ARG002  (names of the API)
+    def experiments_search(self, filter: str, max_results: int) -> Any:  # noqa: A002  (names of the API)
         (name,) = re.findall("name = '(.*)'", filter)
         known = self.experiments.get(name)
         return {"experiments": [{"experiment_id": known, "name": name}]} if known else {}
@@ -47,7 +47,7 @@ class MlflowService:
         self.experiments[name] = str(len(self.experiments))
         return {"experiment_id": self.experiments[name]}
 
-    def runs_search(self, experiment_ids: list[str], filter: str, max_results: int) -> Any:  # noqa: A002, ARG002
+    def runs_search(self, experiment_ids: list[str], filter: str, max_results: int) -> Any:  # noqa: A002
         ((name, value),) = re.findall("tags.`(.*)` = '(.*)'", filter)
         found = [
             {"info": run["info"]}

@@ -108,7 +108,7 @@ class GrpcCollector:
         asked, stopped = self.asked, self._stopped
 
         class Traces(trace_service_pb2_grpc.TraceServiceServicer):
-            def Export(self, request: Any, context: Any) -> Any:  # noqa: N802  (the name of the service)
+            def Export(self, request: Any, context: Any) -> Any:
                 sent = Received([request])
                 if hangs and any(span.name.startswith("run ") for span in sent.spans):
                     asked.set()
@@ -118,7 +118,7 @@ class GrpcCollector:
                 return trace_service_pb2.ExportTraceServiceResponse()
 
         class Metrics(metrics_service_pb2_grpc.MetricsServiceServicer):
-            def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+            def Export(self, request: Any, context: Any) -> Any:
                 received.requests.append(request)
                 received.headers.append(dict(context.invocation_metadata()))
                 return metrics_service_pb2.ExportMetricsServiceResponse()

@@ -42,7 +42,7 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def dag_of(name: str, script: str, **options: Any) -> DAG:
-    with DAG(name, start_date=datetime(2026, 1, 1), schedule=None) as dag:  # noqa: DTZ001  (Airflow converts it to UTC)
+    with DAG(name, start_date=datetime(2026, 1, 1), schedule=None) as dag:
         operator = KubernetesJobOperator if name in JOBS else KubernetesPodOperator
         operator(
             task_id="run",

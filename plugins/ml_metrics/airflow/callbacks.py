@@ -15,7 +15,7 @@ from ml_metrics import alerts, pipeline
 from ml_metrics.airflow import versions  # which imports a name of Airflow on its first use
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.core.deadline import in_time
-from ml_metrics.core.errors import ConfigError, MlMetricsError, NothingToAskError
+from ml_metrics.core.errors import ConfigError, FailureLogged, MlMetricsError, NothingToAskError
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
@@ -74,11 +74,9 @@ def _notify(
 
 def _has_written(context: Mapping[str, Any], document: str) -> bool:
     """Return whether Airflow states that a task has written a document. A callback cannot wait for a late answer."""
-    try:
+    with FailureLogged(log.warning, f"whether {document}.json was written is unknown"):
         return bool(context["task"].has_written(context, document))
-    except Exception as error:  # noqa: BLE001  (the DAG processor may answer with any error of Airflow)
-        log.warning("whether %s.json was written is unknown: %s: %s", document, type(error).__name__, error)
-        return False
+    return False
 
 
 async def notify_overdue(
@@ -106,12 +104,10 @@ def send_messages() -> str:
 
 def _has_ended(run: Run) -> bool | None:
     """Return whether a run has ended; None if Airflow does not say so, for instance because the run was deleted."""
-    try:
+    with FailureLogged(log.warning, f"the state of run {run.run_id} of {run.dag_id} is unknown"):
         ti: Any = _context()["ti"]
         return ti.get_dagrun_state(run.dag_id, run.run_id) in {"success", "failed"}
-    except Exception as error:  # noqa: BLE001  (the server may answer with any error of Airflow)
-        log.warning("the state of run %s of %s is unknown: %s", run.run_id, run.dag_id, error)
-        return None
+    return None
 
 
 def send_digest() -> str:
@@ -171,13 +167,10 @@ def _mail() -> alerts.MailSettings:
 
 @contextmanager
 def _notifier(run: Run, state: RunState) -> Iterator[alerts.RunNotifier]:
-
     with ExitStack() as stack:
         opened: Warehouse | None = None
-        try:
+        with FailureLogged(log.warning, "the warehouse cannot be opened"):
             opened = stack.enter_context(warehouse())
-        except Exception as error:  # noqa: BLE001  (Airflow may reject the connection with errors of its own)
-            log.warning("the warehouse cannot be opened: %s: %s", type(error).__name__, error)
         yield alerts.RunNotifier(run, state.strict(), opened, _mail())
 
 

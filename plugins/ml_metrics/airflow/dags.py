@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from itertools import groupby
@@ -84,17 +83,12 @@ def _all(root: str) -> Iterator[DAG]:
         log.warning("%s", sentence)
     problems, taken = list(library.problems), set(library.foreign)
     for test in library.tests:
-        try:
-            operator_class(test)  # imported before the time of the file begins: it is not up to the file
-            with reading_time.of(Path(test.source)):
-                dag = accelerator_test(test)
-        except TooSlowError as error:
-            problems += [problem.of_test(test.name) for problem in error.problems]
-        except Exception as error:  # noqa: BLE001  (whatever Airflow refuses in one test must not stop all tests)
-            problems.append(_refused(test, error))
+        made = _made(test, reading_time)
+        if isinstance(made, DAG):
+            taken.add(made.dag_id)
+            yield made
         else:
-            taken.add(dag.dag_id)
-            yield dag
+            problems += made
     test_of = attrgetter("test")
     for name, own in groupby(sorted(problems, key=test_of), key=test_of):
         dag_id = name if name not in taken and not is_reserved(name) else f"{name}{CANNOT_BE_READ}"
@@ -108,16 +102,23 @@ def _one(root: str, name: str) -> Iterator[DAG]:
         if any(problem.test == name for problem in error.problems):
             yield placeholder(name, error.problems, root)
         return  # otherwise no file defines it: it belongs to another DAG file
+    made = _made(test)
+    yield made if isinstance(made, DAG) else placeholder(name, made, root)
+
+
+def _made(test: TestDefinition, reading_time: ReadingTime | None = None) -> DAG | list[Problem]:
     try:
-        yield accelerator_test(test)
-    except Exception as error:  # noqa: BLE001  (as above)
-        yield placeholder(name, [_refused(test, error)], root)
-
-
-def _refused(test: TestDefinition, error: Exception) -> Problem:
-    reason = " ".join(str(error).split()) or "no reason is given"
-    what = f"Airflow cannot make a DAG of this test: {type(error).__name__}: {reason}"
-    return Problem(test.source, None, "", what[:MAX_PROBLEM], test.name)
+        if reading_time is None:
+            return accelerator_test(test)
+        operator_class(test)  # imported before the time of the file begins: it is not up to the file
+        with reading_time.of(Path(test.source)):
+            return accelerator_test(test)
+    except TooSlowError as error:
+        return [problem.of_test(test.name) for problem in error.problems]
+    except Exception as error:  # noqa: BLE001  (whatever Airflow refuses in one test must not stop all tests)
+        reason = " ".join(str(error).split()) or "no reason is given"
+        what = f"Airflow cannot make a DAG of this test: {type(error).__name__}: {reason}"
+        return [Problem(test.source, None, "", what[:MAX_PROBLEM], test.name)]
 
 
 def accelerator_test(test: TestDefinition) -> DAG:
@@ -125,20 +126,18 @@ def accelerator_test(test: TestDefinition) -> DAG:
     # `airflow dags test` (in 3.3.2) fails at the end of a successful run if the DAG has a deadline. Airflow sets no
     # variable or parsing context for it, so its arguments are the only sign
     in_dags_test = sys.argv[1:3] == ["dags", "test"]
-    with (
-        DAG(
-            dag_id=test.name,
-            schedule=test.schedule,
-            description=test.description,
-            doc_md=None if get_parsing_context().task_id else documentation(test),  # no task shows a page
-            tags={"ml-metrics", *test.tags},
-            default_args={"owner": test.owner},
-            catchup=False,
-            max_active_runs=1,
-            deadline=None if in_dags_test else deadline_of(test),
-        ) as dag,
-        _unregistered_on_error(dag),
-    ):
+    with DAG(
+        dag_id=test.name,
+        schedule=test.schedule,
+        description=test.description,
+        doc_md=None if get_parsing_context().task_id else documentation(test),  # no task shows a page
+        tags={"ml-metrics", *test.tags},
+        default_args={"owner": test.owner},
+        catchup=False,
+        max_active_runs=1,
+        deadline=None if in_dags_test else deadline_of(test),
+        auto_register=False,
+    ) as dag:
         run_workload = workload_operator(
             test,
             task_id="run_workload",
@@ -178,6 +177,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
         # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG;
         # and past its validator: a test file has been checked, and a quarter of the parse would check the schemas again
         object.__setattr__(dag, "params", ParamsDict(parameters(test)))
+        dag.auto_register = True  # Airflow collects it at the end of the block, which an error may have ended, too
     return dag
 
 
@@ -185,16 +185,6 @@ def _after_workload(steps: int) -> dict[str, Any]:
     """Return the options of a task. Later tasks go first, across tests, and before any workload."""
     own = {"execution_timeout": TASK_TIMEOUT, "priority_weight": MAX_PRIORITY + steps, "weight_rule": "absolute"}
     return {**retry_options(), **own}
-
-
-@contextmanager
-def _unregistered_on_error(dag: DAG) -> Iterator[None]:
-    """Keep Airflow from using a DAG that could not be finished: it collects every DAG whose `with` block ends."""
-    try:
-        yield
-    except BaseException:
-        dag.auto_register = False
-        raise
 
 
 def deadline_of(test: TestDefinition) -> DeadlineAlert:

@@ -260,7 +260,7 @@ def health_by_database() -> Health | None:
 
     try:
         health: Health = get_airflow_health()
-    except Exception:  # noqa: BLE001  (of Airflow, which allows no task to read its database)
+    except (ImportError, RuntimeError):  # Airflow allows no task to read its database
         return None
     return health if health.get("metadatabase", {}).get("status") == "healthy" else None
 
@@ -508,14 +508,17 @@ SECONDS = 30
 
 def diagnose(seconds: float = SECONDS) -> Iterator[Check]:
     """Yield each check when it is done. None starts a workload, sends a message or creates a table."""
-    read = checked("settings", lambda: settings_are_valid(Settings.load()), seconds)
-    yield read
+    loaded: list[Settings] = []
+
+    def load() -> str:
+        loaded.append(Settings.load())
+        return settings_are_valid(loaded[0])
+
+    yield checked("settings", load, seconds)
     yield checked("versions", versions, seconds)
-    try:
-        settings = Settings.load()
-    except Exception:  # noqa: BLE001  (the check `settings` has reported it)
+    if not loaded:
         return
-    for name, ask in _checks(settings, seconds):
+    for name, ask in _checks(loaded[0], seconds):
         yield checked(name, ask, seconds)
     yield checked("private names", private_names, max(seconds, 2 * SECONDS))
 
@@ -528,7 +531,7 @@ def _checks(settings: Settings, seconds: float) -> Iterator[tuple[str, Callable[
     yield "run folders", partial(run_folders, settings)
     yield "warehouse", partial(warehouse, settings)
     clusters: list[str | None] = []
-    with suppress(Exception):  # the check `settings` has reported the file of clusters
+    with suppress(MlMetricsError):  # the check `settings` has reported the file of clusters
         named = sorted(configured_clusters().clusters)
         clusters = [*named] if settings.cluster in named else [None, *named]  # None: that of tests that name none
     for name in clusters:

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.core.errors import FailureLogged
 from ml_metrics.core.text import logger_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def share_after_forks() -> int:
             cache.cache_clear()
         if not unchanged_so_far or any(state_of(file) != state for file, state in states.items()):
             for module in list(own_modules()):
-                sys.modules.pop(module.__name__, None)  # a module that was moved has two names
+                del sys.modules[module.__name__]
 
     os.register_at_fork(after_in_child=renew)
     return len(states)
@@ -166,9 +167,7 @@ def needed(component: Any) -> tuple[str, ...]:
 
 def _is_imported(name: str) -> bool:
     """Import a library. One that is absent or broken is an error of the tasks that need it, not of the scheduler."""
-    try:
+    with FailureLogged(log.debug, f"{name} cannot be imported"):
         import_module(name)
-    except Exception as error:  # noqa: BLE001
-        log.debug("%s cannot be imported: %s", name, error)
-        return False
-    return True
+        return True
+    return False

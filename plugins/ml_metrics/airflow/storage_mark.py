@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ml_metrics.airflow.connections import find_variable
-from ml_metrics.core.errors import ConfigError, StorageError
+from ml_metrics.core.errors import ConfigError, FailureLogged, StorageError
 from ml_metrics.core.text import logger_of
 from ml_metrics.store import storage
 from ml_metrics.store.disks import storage_problem
@@ -54,7 +54,5 @@ def mark_storage(settings: Settings) -> None:
     else:
         place.create(MARK, TEXT)
     if find_variable(VARIABLE) != root:
-        try:
+        with FailureLogged(log.warning, f"Airflow's variable {VARIABLE} cannot be written"):  # the next run tries again
             Variable.set(VARIABLE, root, description="The folder of runs that ML Metrics has marked as its own")
-        except Exception as error:  # noqa: BLE001  (no run fails because of it: the next one tries again)
-            log.warning("Airflow's variable %s cannot be written: %s", VARIABLE, type(error).__name__)

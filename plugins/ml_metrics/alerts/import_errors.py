@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.errors import FailureLogged, MlMetricsError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.store import storage
@@ -65,10 +65,8 @@ class DagImportError:
 
 def note_import_error(filename: str, stacktrace: str) -> None:
     """Write down an error of a DAG file that uses this package. It never raises: the DAG processor calls it."""
-    try:
+    with FailureLogged(log.warning, f"the import error of {filename} is not written down"):
         _note(filename, stacktrace)
-    except Exception as error:  # noqa: BLE001  (nothing here may stop Airflow's DAG processor)
-        log.warning("the import error of %s is not written down: %s: %s", filename, type(error).__name__, error)
 
 
 def read_import_errors(settings: Settings, now: datetime) -> tuple[list[DagImportError], list[str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
 from ml_metrics.alerts.render import cut_name
+from ml_metrics.core.errors import FailureLogged
 from ml_metrics.core.model import BROKEN, Bounds, JobStatus, Outcome, Run, StoredMetric, Sweep, Verdict
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.units import change, readable
@@ -236,16 +237,15 @@ def picture_of(
     alt, failed = f"{now.metric} in its last {len(points)} runs, with its bounds", failed_runs(history.values)
     if curve is not None:
         alt = f"{curve.name} over {curve.x_name}, over the range of {counted(len(before), 'run')} before"
-    try:
+    with FailureLogged(log.exception, f"the chart of {now.metric} could not be drawn"):
         spec = sweep_chart(curve, before, width=360) if curve else mail_chart(points, excluded=failed)
-        png = as_png(spec)
-    except ExtraMissingError as error:
-        log.warning("the mail is sent without the chart of %s: %s", now.metric, error)
-        return None
-    except Exception:  # any error of the drawing library
-        log.exception("the chart of %s could not be drawn", now.metric)
-        return None
-    return Picture(f"metric-{number}", png, alt)
+        try:
+            png = as_png(spec)
+        except ExtraMissingError as error:
+            log.warning("the mail is sent without the chart of %s: %s", now.metric, error)
+            return None
+        return Picture(f"metric-{number}", png, alt)
+    return None
 
 
 def failed_runs(values: Iterable[StoredMetric]) -> frozenset[str]:

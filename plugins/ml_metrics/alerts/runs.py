@@ -7,8 +7,7 @@ it later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.alerts.trials import Start, trial_message, trial_notification
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.deadline import in_time
-from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.core.errors import FailureLogged, MlMetricsError, StorageError, UnreadableInputError
 from ml_metrics.core.model import Outcome, Run
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_digests
@@ -82,7 +81,7 @@ class RunNotifier:
             if warehouse is not None:  # earlier messages about this test whose writers could not record them
                 of_test = self.state.folder.path.rstrip("/").rpartition("/")[0]
                 limit = min(seconds / 2, EARLIER_SECONDS)
-                with _failure_logged("earlier messages about this test may be unknown"):
+                with FailureLogged(log.warning, "earlier messages about this test may be unknown"):
                     in_time(lambda: record_waiting(of_test, mail.markers, warehouse), limit, "the warehouse")
             decision, undecided = self._decide(test, seconds)
         except Exception as error:  # any failure must still lead to a message
@@ -90,12 +89,14 @@ class RunNotifier:
             decision = self._without_warehouse().unreadable(test, error)
         posted = self._post(decision)
         if decision and decision.incident is not None and decision.incident.kind == "report" and warehouse is not None:
-            with _failure_logged("whether many tests fail is unknown"):  # senders report a mass failure as well
+            with FailureLogged(
+                log.warning, "whether many tests fail is unknown"
+            ):  # senders report a mass failure as well
                 now = datetime.now(UTC)
                 mass = in_time(lambda: post_mass_failure(warehouse, mail, now), COUNT_SECONDS, "the warehouse")
                 if mass is not None:
                     hurry(mass, mail, warehouse)
-        with _failure_logged("no tracking server has the result of this run"):
+        with FailureLogged(log.warning, "no tracking server has the result of this run"):
             post_result(test, self.run, self.state, mail, warehouse)
         try:
             if undecided:
@@ -120,7 +121,7 @@ class RunNotifier:
         """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
         warehouse, now = self.warehouse, datetime.now(UTC)
         if warehouse is not None and Start.of(self.state) is None:
-            with _failure_logged("the conditions that do not decide are unknown"):
+            with FailureLogged(log.warning, "the conditions that do not decide are unknown"):
                 in_time(
                     lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse"
                 )
@@ -353,12 +354,3 @@ class RunNotifier:
 def _decision(message: Message | None) -> Decision | None:
     """The decision to send a message about a trial: it changes no incident and does not wait."""
     return None if message is None else Decision(message)
-
-
-@contextmanager
-def _failure_logged(effect: str) -> Iterator[None]:
-    """Log a failure that changes neither the result of a run nor the message about it."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001  (the message about the run is written, or will be)
-        log.warning("%s: %s: %s", effect, type(error).__name__, error)

@@ -44,7 +44,7 @@ def main() -> None:
             answer = {"error": str(error)}
         if rejected:
             answer = {"error": rejected[0]}
-        print(json.dumps(answer), flush=True)  # noqa: T201  (the answer)
+        print(json.dumps(answer), flush=True)
 
 
 def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str], tuple[str, bytes]]:
@@ -60,7 +60,7 @@ def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str
         return f"rejected:{name}", b""
 
     def read(folder: str, name: str) -> tuple[str, bytes]:
-        places = [os.path.realpath(os.path.join(place, name)) for place in (folder, *request["search"])]  # noqa: PTH118
+        places = [os.path.realpath(os.path.join(place, name)) for place in (folder, *request["search"])]
         # no other path is looked at: whether a file exists elsewhere is nothing that an author may know
         inside = [path for path in places if f"{path}{os.sep}".startswith(tuple(within))]
         path = next(filter(os.path.isfile, inside), "")
@@ -69,7 +69,7 @@ def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str
         if not path:
             return reject(name, f"{name!r} is neither beside the file nor in the templates")
         try:
-            with open(path, "rb") as file:  # noqa: PTH123
+            with open(path, "rb") as file:
                 if not leads_to(file.fileno(), path):
                     return reject(name, f"{name!r} was exchanged while it was opened")
                 return path, file.read()
@@ -81,7 +81,7 @@ def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str
 
 def leads_to(handle: int, path: str) -> bool:
     try:
-        return os.readlink(f"/proc/self/fd/{handle}") == path  # noqa: PTH115
+        return os.readlink(f"/proc/self/fd/{handle}") == path
     except OSError:  # not on Linux
         return os.path.realpath(path) == path
 

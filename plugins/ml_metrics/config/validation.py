@@ -63,7 +63,7 @@ def check_total(size: int, tests: int, document: Document) -> None:
         raise InvalidFileError([document.problem(("sweep",), what)])
 
 
-def _wrong(value: Any) -> str:  # noqa: PLR0911  (one for each kind of value)
+def _wrong(value: Any) -> str:
     """Without what the value contains; empty if it is usable for a database, a cluster and a page."""
     if isinstance(value, str):
         if len(value) > MAX_TEXT:
@@ -198,9 +198,7 @@ def _in_document(details: ErrorDetails, document: Document) -> Where:
     return where
 
 
-def _what(  # noqa: PLR0911  (one for each kind of error)
-    details: ErrorDetails, where: Where, model: type[BaseModel]
-) -> str:
+def _what(details: ErrorDetails, where: Where, model: type[BaseModel]) -> str:
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
         valid = [name for one in _annotations_at(model, where[:-1]) if _is_model(one) for name in spellings(one)]

@@ -5,11 +5,33 @@ The message states what is wrong, where (file, line, field) and what to do about
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ml_metrics.core.text import printable
 
 
 class MlMetricsError(Exception):
     """The base class of all errors of this package."""
+
+
+class FailureLogged:
+    """Go on after an error of any kind, with a record of what is lost: in work beside a result that is decided already.
+
+    `log` is a method of a logger; `exception` adds the traceback.
+    """
+
+    def __init__(self, log: Callable[..., object], effect: str) -> None:
+        self.log, self.effect = log, effect
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        reason = str(error) if isinstance(error, MlMetricsError) else f"{type(error).__name__}: {error}"
+        self.log("%s: %s", self.effect, reason)
+        return True
 
 
 class ConfigError(MlMetricsError):

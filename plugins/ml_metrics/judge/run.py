@@ -220,7 +220,7 @@ class _RunJudge:
             return Verdict(metric, Outcome.SKIPPED, finite(value), None, "", reason=reason)
         return verdict
 
-    def _absent(self, verdict: Verdict) -> Verdict:  # noqa: PLR0911  (one for each reason)
+    def _absent(self, verdict: Verdict) -> Verdict:
         metric = verdict.metric
         if metric in self.missing:
             return replace(verdict, outcome=Outcome.FAIL, reason=self.missing[metric])

@@ -138,11 +138,12 @@ def remove_below(path: str, is_late: Callable[[], bool]) -> Usage:
     def remove_one(item: tuple[str, Any]) -> Usage:
         name, info = item
         try:
-            filesystem.rm_file(name)
-        except FileNotFoundError:
+            with errors_naming(name, "cannot be removed"):
+                filesystem.rm_file(name)
+        except FileMissingError:
             return Usage()
-        except Exception as error:  # noqa: BLE001  (cloud clients raise errors of many families)
-            return Usage(problem=f"some of it cannot be removed: {str(error).strip().partition(chr(10))[0]}")
+        except StorageError as error:
+            return Usage(problem=f"some of it cannot be removed: {error}")
         return Usage(1, int(info["size"]))
 
     with errors_naming(path, "cannot be removed"), ThreadPoolExecutor(REMOVED_AT_ONCE) as pool:

@@ -29,7 +29,7 @@ class Sent:
     secrets: tuple[str, ...] = ()
     messages: list[Message] = field(default_factory=list)
 
-    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002
+    def send(self, message: Message, timeout: float) -> str:
         self.messages.append(message)
         return "accepted"
 

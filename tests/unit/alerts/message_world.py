@@ -93,7 +93,7 @@ class World:
     name = "smtp"
     secrets: tuple[str, ...] = ()
 
-    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (the interface of a channel)
+    def send(self, message: Message, timeout: float) -> str:
         """Be the channel."""
         self.effect()
         if self.server in {Server.REFUSES, Server.SILENT}:
@@ -196,7 +196,7 @@ def set_clocks(patch: pytest.MonkeyPatch, now: Callable[[], datetime]) -> None:
 
     class Clock(datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]  # noqa: ARG003  (as the real one)
+        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
             return now()
 
     for module in [one for name, one in sys.modules.items() if name.startswith("ml_metrics.")]:

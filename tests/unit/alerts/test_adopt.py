@@ -40,7 +40,7 @@ def adopted(
 
     class Later(datetime):
         @classmethod
-        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]  # noqa: ARG003
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
             return datetime.now(UTC) + later
 
     with monkeypatch.context() as patch, warehouse() as opened:

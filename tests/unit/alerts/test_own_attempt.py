@@ -42,7 +42,7 @@ class Answers:
     secrets: tuple[str, ...] = ()
     tries: list[tuple[str, ...]] = field(default_factory=list)
 
-    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002
+    def send(self, message: Message, timeout: float) -> str:
         self.tries.append(message.recipients)
         if error := ANSWERS[self.answer]:
             raise error

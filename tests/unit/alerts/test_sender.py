@@ -52,7 +52,7 @@ class Fake:
     before: Callable[[Message], None] = lambda _: None
     lock: Any = field(default_factory=Lock)
 
-    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002
+    def send(self, message: Message, timeout: float) -> str:
         with self.lock:
             self.tries.append(message.subject)
         self.before(message)

@@ -37,7 +37,7 @@ def test_any_text_is_a_value_or_a_problem(parse: Any, text: str) -> None:
     try:
         parse(text, "f")
     except InvalidFileError as error:
-        assert all(str(problem).startswith("f:") for problem in error.problems)  # noqa: PT017  (either is right)
+        assert all(str(problem).startswith("f:") for problem in error.problems)
 
 
 def test_json_accepts_comments_and_trailing_commas() -> None:

@@ -54,7 +54,7 @@ NEAR_A_CHANGE = st.sampled_from([(zone, change) for zone, changes in CHANGES.ite
 )
 ANYWHERE = st.tuples(
     st.sampled_from(ZONES),
-    st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+    st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1), timezones=st.just(UTC)),
 )
 PLACES = NEAR_A_CHANGE | ANYWHERE
 MINUTES = st.sampled_from(["0", "30", "59", "*/20", "15,45"])

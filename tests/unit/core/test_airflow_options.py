@@ -51,7 +51,7 @@ def cfg(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def backend() -> Any:
-    with patch.object(conf, "_get_custom_secret_backend", lambda worker_mode=None: Backend()):  # noqa: ARG005
+    with patch.object(conf, "_get_custom_secret_backend", lambda worker_mode=None: Backend()):
         yield
 
 

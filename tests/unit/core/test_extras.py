@@ -36,7 +36,7 @@ GKE = {"project": "p", "location": "l", "name": "accelerators"}
 class Absent(MetaPathFinder):
     """Finds none of the packages of extras."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name in OF_EXTRAS or name.startswith(tuple(f"{one}." for one in OF_EXTRAS)):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return None

@@ -58,11 +58,11 @@ class Exporter(ThreadingHTTPServer):
         self.ended = threading.Event()
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(handler) -> None:  # noqa: N805  (the name that the library calls; `self` is the server)
+            def do_GET(handler) -> None:
                 self.requests += 1
                 self.answers[min(self.requests, len(self.answers)) - 1](handler)
 
-            def log_message(handler, *_: Any) -> None:  # noqa: N805
+            def log_message(handler, *_: Any) -> None:
                 pass
 
         super().__init__(("127.0.0.1", 0), Handler)

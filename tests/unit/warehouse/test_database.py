@@ -85,7 +85,7 @@ def test_the_longest_names_are_stored(warehouse: Warehouse) -> None:
 @pytest.mark.parametrize(
     "ended",
     [
-        datetime(2026, 3, 2, 12),  # noqa: DTZ001  (that it is naive is the point)
+        datetime(2026, 3, 2, 12),
         datetime(2026, 3, 2, 14, tzinfo=timezone(timedelta(hours=2))),
         datetime(2026, 3, 2, 12, tzinfo=UTC),
     ],

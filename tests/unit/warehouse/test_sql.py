@@ -136,7 +136,7 @@ def _in_a_process(act: Callable[[], None]) -> int:
         signal.alarm(120)
         try:
             act()
-        except BaseException as error:  # noqa: BLE001  (this process must not continue as a test)
+        except BaseException as error:
             os.write(2, f"writer: {error!r}\n".encode())
         os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

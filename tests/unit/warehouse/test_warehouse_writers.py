@@ -98,7 +98,7 @@ def _process(opener: Callable[[], Warehouse], records: list[RunRecord], start: i
         os.close(release)
         os.read(start, 1)  # returns when all other ends are closed
         opener().load_all(records)
-    except BaseException as error:  # noqa: BLE001  (this process must not continue as a test)
+    except BaseException as error:
         os.write(2, f"writer: {error!r}\n".encode())
         os._exit(1)
     os._exit(0)

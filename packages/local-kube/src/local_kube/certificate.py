@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -47,8 +48,8 @@ class Certificate:
         try:
             server = x509.load_pem_x509_certificate(self.server.read_bytes())
             server.verify_directly_issued_by(x509.load_pem_x509_certificate(self.authority.read_bytes()))
-        except Exception:  # noqa: BLE001  (whatever the reason, new files are created)
-            return False
+        except (OSError, ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+            return False  # new files are created
         return server.not_valid_after_utc > datetime.now(UTC) + RENEW_BEFORE
 
 

@@ -31,9 +31,8 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
             os.fchmod(handle, mode)  # also where the umask is narrower
             file.write(content)
         temporary.replace(path)
-    except BaseException:
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
 def overwrite_json(path: Path, document: Document) -> None:

@@ -142,7 +142,7 @@ def _started_at(container: dict[str, Any], events: list[dict[str, Any]]) -> date
     return reported if reported and reported.year > EPOCH else started_at_by(events)
 
 
-def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of precedence)
+def _verdict(
     pod: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]], *, ran: bool
 ) -> tuple[JobStatus, str | None, str | None]:
     status = pod.get("status") or {}
@@ -526,7 +526,7 @@ class OnePod(Hosts):
     def outcome(self) -> Workload:
         return self._outcome_of(self.pods[0])
 
-    def _at(self, host: int, one: Workload) -> str:  # noqa: ARG002
+    def _at(self, host: int, one: Workload) -> str:
         return one.detail or ""
 
 

@@ -19,7 +19,7 @@ from ml_metrics.airflow.clusters.outcome import rejection_reason
 from ml_metrics.airflow.operators.cluster import is_outage, is_passing
 from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.airflow.versions import AirflowTaskTimeout
-from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
+from ml_metrics.core.errors import ClusterError, ConfigError, FailureLogged, MlMetricsError
 from ml_metrics.core.faults import DOCUMENT as FAULTS
 from ml_metrics.core.faults import FaultJournal
 from ml_metrics.core.model import UNKNOWN_ENDS, JobStatus, Workload
@@ -297,10 +297,8 @@ class StopSignal:
 
 
 def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
-    try:
+    with FailureLogged(log.warning, "Airflow does not answer which state this task has"):
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id])
-    except Exception as error:  # noqa: BLE001  (Airflow's errors of many kinds mean the same here)
-        log.warning("Airflow does not answer which state this task has: %s", error)
-        return False
-    of_run = states.get(ti.run_id, {})
-    return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED
+        of_run = states.get(ti.run_id, {})
+        return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED
+    return False

@@ -8,6 +8,7 @@ from airflow.sdk import BaseOperator, get_parsing_context
 
 from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.config.clusters import cluster_of
+from ml_metrics.core.errors import FailureLogged
 from ml_metrics.core.extras import require
 from ml_metrics.core.model import UNKNOWN_ENDS
 from ml_metrics.core.text import logger_of
@@ -30,7 +31,7 @@ class InvalidTestFile(BaseOperator):
         super().__init__(**options)
         self.problem = problem
 
-    def execute(self, context: Context) -> NoReturn:  # noqa: ARG002  (Airflow's signature)
+    def execute(self, context: Context) -> NoReturn:
         raise AirflowFailException(self.problem)
 
 
@@ -72,11 +73,8 @@ def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: R
     workload = folder.read_workload()
     if workload is None or workload.pod is None or workload.failure_reason not in UNKNOWN_ENDS:
         return
-    try:
+    with FailureLogged(log.warning, f"the workload {workload.pod} could not be removed; its deadline ends it"):
         operator: Any = operator_class(test)(test=test, task_id="run_workload")
         operator.attach(context)
         operator.remove_objects()
-    except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
-        log.warning("the workload %s could not be removed; its deadline ends it: %s", workload.pod, error)
-    else:
         log.warning("removed the workload %s: no try continues with it", workload.pod)

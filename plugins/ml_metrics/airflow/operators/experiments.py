@@ -57,7 +57,7 @@ class RunTrials(BaseOperator):
         except (ConfigError, UnreadableInputError) as error:
             raise AirflowFailException(str(error)) from error
 
-    def execute_complete(self, context: Mapping[str, Any], event: Any = None) -> dict[str, Any]:  # noqa: ARG002
+    def execute_complete(self, context: Mapping[str, Any], event: Any = None) -> dict[str, Any]:
         """Continue once a trial has ended. Airflow calls its own method after a triggered run by this name."""
         return self.execute(context)
 

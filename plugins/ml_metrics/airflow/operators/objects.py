@@ -149,7 +149,7 @@ class JobObjects(PodObjects):
         pods = plain(self.core.list_namespaced_pod(self.namespace, label_selector=f"job-name={name}"))["items"]
         return Hosts(found, tuple(pods), *self.explanations(found, pods) if with_events else ())
 
-    def lost(self, pending: Workload, last: Hosts | None, ending: Manifest | None) -> Workload:  # noqa: ARG002
+    def lost(self, pending: Workload, last: Hosts | None, ending: Manifest | None) -> Workload:
         detail = "the Job was deleted before its workload had ended"
         known = last.outcome() if last else pending
         return replace(known, status=JobStatus.FAILURE, failure_reason="JobDeleted", detail=detail)

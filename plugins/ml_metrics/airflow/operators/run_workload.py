@@ -89,7 +89,7 @@ from ml_metrics.config.pod import unknown_in
 from ml_metrics.config.policy import PodRules, current_policy, refused_by_hand, refused_in
 from ml_metrics.config.problems import dotted
 from ml_metrics.config.templates import known_of, rendered
-from ml_metrics.core.errors import ConfigError, StorageError, UnreadableInputError
+from ml_metrics.core.errors import ConfigError, FailureLogged, StorageError, UnreadableInputError
 from ml_metrics.core.extras import reaches_triggerer
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.core.settings import Settings
@@ -250,7 +250,7 @@ class RunWorkload(KubernetesPodOperator):
         except ConfigError as error:
             self.log.warning("the workload goes on, though its run would be refused now: %s", error)
 
-    def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (the event of the timer)
+    def resume(self, context: Context, event: Any = None) -> None:
         self.execute(context)
 
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> None:
@@ -534,15 +534,12 @@ class RunWorkload(KubernetesPodOperator):
         if not self.created or folder is None or self._saved_logs_of == attempt:
             return
         self._saved_logs_of = attempt
-        try:
+        with FailureLogged(self.log.warning, "the logs of the containers could not be saved"):
             logs = [self._explained(folder, log) for log in self.fetch_logs(folder, attempt)]
             failing = list_logs(folder, logs, self.hidden)
-        except Exception as error:  # noqa: BLE001  (a run never fails because of its logs)
-            self.log.warning("the logs of the containers could not be saved: %s: %s", type(error).__name__, error)
-            return
-        saved = sum(log.saved for log in logs)
-        about = f", for example that of the {failing.title}" if failing else ""
-        self.log.info("saved the last lines of %d logs%s, below %s", saved, about, folder.path)
+            saved = sum(log.saved for log in logs)
+            about = f", for example that of the {failing.title}" if failing else ""
+            self.log.info("saved the last lines of %d logs%s, below %s", saved, about, folder.path)
 
     def _explained(self, folder: RunFolder, log: ContainerLog) -> ContainerLog:
         """Return the log with a note if the local cluster, which has a kubeconfig, refused its container a file."""
@@ -693,14 +690,12 @@ class RunWorkload(KubernetesPodOperator):
         workload = folder.read_workload()
         if workload is None or workload.pod is None:
             return
-        try:
+        with FailureLogged(log.warning, f"the workload {workload.pod} has ended, and may still be in the cluster"):
             self.attach(context)
             if workload.attempts not in {one.attempt for one in read_logs(folder)}:
                 self.observe()
                 self.save_logs(folder)
             self.remove_objects()
-        except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
-            log.warning("the workload %s has ended, and may still be in the cluster: %s", workload.pod, error)
 
     def take_over(self, context: Context) -> None:
         self.pending, self.created = folder_of(self.test.name, context).read_workload(), True

@@ -122,7 +122,7 @@ class CollectMetrics(MeasuringTask):
 
     _waited = False
 
-    def resume(self, context: Mapping[str, Any], event: Any = None) -> str:  # noqa: ARG002  (the event of the timer)
+    def resume(self, context: Mapping[str, Any], event: Any = None) -> str:
         self._waited = True
         return self.execute(context)
 

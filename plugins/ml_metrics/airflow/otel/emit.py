@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.airflow_options import airflow_option, airflow_options
 from ml_metrics.core.deadline import within
-from ml_metrics.core.errors import AlertError, ConfigError
+from ml_metrics.core.errors import ConfigError, FailureLogged
 from ml_metrics.core.text import logger_of
 
 if TYPE_CHECKING:
@@ -42,14 +42,9 @@ def emit(test: TestDefinition, run: Run, state: RunState, carrier: Mapping[str, 
     from ml_metrics.airflow.otel.trace import Decided, export_run
 
     decided = Decided(test, run, state, time.time())
-    try:
+    with FailureLogged(log.warning, "the run is not in OpenTelemetry"):
         exporters = {one: exporter_of(one) for one in signals}  # their imports are not up to the collector
         within(EXPORT_SECONDS, COLLECTOR, lambda _: export_run(decided, carrier or {}, exporters))
-    except AlertError as error:
-        log.warning("the run is not in OpenTelemetry: %s", error)
-    except Exception as error:  # noqa: BLE001  (exporters are anybody's code, and no run fails because of one)
-        log.warning("the run is not in OpenTelemetry: %s: %s", type(error).__name__, error)
-    else:
         return True
     return False
 

@@ -70,5 +70,5 @@ class Unusable:
     reason: str
     secrets: tuple[str, ...] = ()
 
-    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (the interface of every channel)
+    def send(self, message: Message, timeout: float) -> str:
         raise UndeliveredError(self.reason)

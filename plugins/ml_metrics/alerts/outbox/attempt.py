@@ -12,7 +12,7 @@ from threading import Lock, Thread
 from ml_metrics.alerts.channels.channel import Channel
 from ml_metrics.alerts.message import Message
 from ml_metrics.alerts.outbox.documents import Accepted, MessageFolder
-from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.errors import FailureLogged, UndeliveredError
 from ml_metrics.core.text import logger_of, redacted
 from ml_metrics.core.values import as_utc
 from ml_metrics.warehouse import (
@@ -100,10 +100,8 @@ def attempt(
         accepted = record.accepted.get(channel.name)
         result = _sent(channel, replace(message, recipients=accepted.remaining) if accepted else message, timeout)
         if result.accepted:
-            try:
+            with FailureLogged(log.warning, f"the delivery by {channel.name} cannot be recorded"):
                 record.add(result)
-            except Exception as error:  # noqa: BLE001  (the message is delivered all the same)
-                log.warning("the delivery by %s cannot be recorded: %s", channel.name, error)
         results[channel.name] = result
 
     # the threads do not keep the process alive: a server may never answer

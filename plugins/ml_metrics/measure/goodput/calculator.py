@@ -69,7 +69,7 @@ class GoodputCalculator:
         job_name: str,
         logger_name: str = "",
         cloud_logger: LogSource | EntryReader | None = None,
-        using_pathways: bool = False,  # noqa: FBT001, FBT002
+        using_pathways: bool = False,
         max_logs_retention_period: timedelta | None = None,
         gcs_path: str | None = None,
         cache_dir: str | None = None,
@@ -95,7 +95,7 @@ class GoodputCalculator:
 
     def get_job_goodput(
         self,
-        include_badput_breakdown: bool = False,  # noqa: FBT001, FBT002  (the older library's signature)
+        include_badput_breakdown: bool = False,
         configured_ideal_step_time: float | None = None,
     ) -> JobGoodput:
         """Return the goodput in percent, the percentage of each bucket if requested, and the last productive step."""
@@ -123,7 +123,7 @@ class GoodputCalculator:
     def get_job_goodput_with_exclusions(
         self,
         exclusion_intervals: Sequence[tuple[datetime, datetime]],
-        include_badput_breakdown: bool = False,  # noqa: FBT001, FBT002
+        include_badput_breakdown: bool = False,
         configured_ideal_step_time: float | None = None,
     ) -> tuple[float, Breakdown, int, float]:
         """Return the same figures without some intervals, and how many seconds of the job were excluded."""

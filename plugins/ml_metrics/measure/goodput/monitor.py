@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import numpy as np
 
+from ml_metrics.core.errors import FailureLogged
 from ml_metrics.measure.goodput.build import analyse, build_report
 from ml_metrics.measure.goodput.log import FollowedLog
 from ml_metrics.measure.goodput.report import Part
@@ -145,10 +146,8 @@ class Uploader:
             steps=Part.DEVIATION in wanted or Part.GOODPUT in wanted,
         )
         for sink in self._sinks if found.found and wanted else ():
-            try:
+            with FailureLogged(self._warn_once, f"goodput of {self.options.job_name} could not be written"):
                 sink.write(found, wanted)
-            except Exception as error:  # noqa: BLE001  (one sink must stop neither the other nor the next upload)
-                self._warn_once(f"goodput of {self.options.job_name} could not be written: {error}")
         return found
 
     def seconds_to_wait(self) -> float:
@@ -165,13 +164,11 @@ class Uploader:
 
     def try_upload(self, parts: Collection[Part] | None = None) -> None:
         """Upload, and log what fails: a service that does not respond now may do so next time."""
-        try:
+        with FailureLogged(self._warn_once, f"goodput of {self.options.job_name} could not be read"):
             self.upload(parts)
-        except Exception as error:  # noqa: BLE001  (uploads continue for as long as training does)
-            self._warn_once(f"goodput of {self.options.job_name} could not be read: {error}")
 
-    def _warn_once(self, warning: str) -> None:
-        if warning != self._last_warning:
+    def _warn_once(self, message: str, *arguments: str) -> None:
+        if (warning := message % arguments) != self._last_warning:
             self._last_warning = warning
             logger.warning("%s", warning)
 
@@ -248,14 +245,14 @@ class GoodputMonitor:
         logger_name: str,
         tensorboard_dir: str | os.PathLike[str],
         upload_interval: float,
-        monitoring_enabled: bool = False,  # noqa: FBT001, FBT002
-        pathway_enabled: bool = False,  # noqa: FBT001, FBT002
-        include_badput_breakdown: bool = True,  # noqa: FBT001, FBT002
-        include_step_deviation: bool = True,  # noqa: FBT001, FBT002
+        monitoring_enabled: bool = False,
+        pathway_enabled: bool = False,
+        include_badput_breakdown: bool = True,
+        include_step_deviation: bool = True,
         configured_ideal_step_time: float | None = None,
         step_deviation_interval_seconds: float | None = None,
         gcp_options: SupportsFactorySpec | None = None,
-        skip_final_flush: bool = False,  # noqa: FBT001, FBT002
+        skip_final_flush: bool = False,
         final_flush_timeout_seconds: float | None = 10.0,
         gcs_sync_interval_seconds: float | None = None,
         cache_dir: str | None = None,
@@ -310,14 +307,14 @@ class GoodputMonitor:
         """Early versions of the older library had this method."""
         self.start_rolling_window_goodput_uploader([window_size_seconds])
 
-    def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
+    def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
         """Upload the figures a last time, then stop."""
         self._stop({Part.GOODPUT, Part.DEVIATION}, skip_final_flush)
 
-    def stop_step_deviation_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
+    def stop_step_deviation_uploader(self, skip_final_flush: bool | None = None) -> None:
         self._stop({Part.DEVIATION}, skip_final_flush)
 
-    def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
+    def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
         self._stop({Part.WINDOWS}, skip_final_flush)
 
     stop_goodput_interval_uploader = stop_rolling_window_goodput_uploader
@@ -335,7 +332,7 @@ class GoodputMonitor:
         except OSError as error:
             logger.warning("goodput of %s is not monitored: %s", self._options.job_name, error)
 
-    def _stop(self, parts: Collection[Part], skip_final_flush: bool | None) -> None:  # noqa: FBT001
+    def _stop(self, parts: Collection[Part], skip_final_flush: bool | None) -> None:
         """The process ends when no part is left."""
         stopping = [part for part in self._options.intervals if part in parts]
         if self._process is None or not stopping or os.getpid() != self._owner:  # a fork must not stop its parent's

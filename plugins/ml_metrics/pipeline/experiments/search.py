@@ -65,7 +65,7 @@ class TestSearch:
         """The node of the first trial whose node is known."""
         return node_of(trial.host for trial in trials) if self.same_node else ""
 
-    def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:  # noqa: ARG002
+    def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
         """The values of both ends show the noise."""
         return expectation(self.search)
 

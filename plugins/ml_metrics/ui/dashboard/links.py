@@ -33,7 +33,7 @@ class ServerLinks:
     def test(self, test: str, **more: str) -> str:
         return with_query("test", test=test, **more)
 
-    def run(self, run_key: str, test: str) -> str:  # noqa: ARG002  (a report needs the test)
+    def run(self, run_key: str, test: str) -> str:
         return with_query("run", run=run_key)
 
     def experiment(self, key: str) -> str:

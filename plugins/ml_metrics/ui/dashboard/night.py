@@ -11,7 +11,7 @@ from ml_metrics.ui.dashboard.page import Page, Reader
 from ml_metrics.warehouse import Warehouse
 
 
-def page_of_night(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:  # noqa: ARG001
+def page_of_night(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:  # noqa: ARG001  (as every page)
     tests = set(reader.tests(warehouse))
     night = night_of(warehouse, current_policy().alert_budgets, reader.now - timedelta(days=1), reader.now, tests)
     sections = [(label, getattr(night, name)) for name, label in SECTIONS.items()]

@@ -89,7 +89,7 @@ def test_a_cluster_that_does_not_answer_changes_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate(tmp_path, monkeypatch, Core(ConnectionError("no route")), LEFT)
-    assert "its deadline ends it: no route" in caplog.text
+    assert "its deadline ends it: ConnectionError: no route" in caplog.text
 
 
 @pytest.mark.parametrize("saved", [True, False], ids=["logs were saved", "no logs were saved"])
@@ -135,4 +135,4 @@ def test_a_cluster_that_does_not_answer_changes_no_recorded_end(
     test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"]})
     operator: Any = RunWorkload(test=test, task_id="run_workload")
     operator.execute({**CONTEXT, "ti": task})
-    assert "may still be in the cluster: no route" in caplog.text
+    assert "may still be in the cluster: ConnectionError: no route" in caplog.text

@@ -80,7 +80,7 @@ def workload_of(
             if again:
                 signal.raise_signal(signal.SIGTERM)  # Airflow's supervisor and the system may both send it
             raise ConnectionError("what the task was doing when its pod disappeared")  # noqa: TRY301
-    except BaseException as raised:  # noqa: BLE001
+    except BaseException as raised:
         error = type(raised)
     finally:
         signal.signal(signal.SIGTERM, before)

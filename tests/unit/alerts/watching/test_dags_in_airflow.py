@@ -137,7 +137,7 @@ def test_without_deadlines_a_run_that_never_ends_is_reported_all_the_same(
 ) -> None:
     """On Cloud Composer without the wheel, the triggerer cannot import the callback of the deadline."""
     monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
-    monkeypatch.setattr(extras, "distributions", lambda name: iter(()))  # noqa: ARG005
+    monkeypatch.setattr(extras, "distributions", lambda name: iter(()))
     observed.write("nightly")
     observed.passes()
     observed.next_run = observed.now + 30 * DAY

@@ -198,7 +198,7 @@ def test_the_time_of_a_line(text: str, expected: datetime | None) -> None:
 
 
 @given(
-    st.datetimes(datetime(2001, 1, 2), datetime(2100, 1, 1)),  # noqa: DTZ001  (a zone follows)
+    st.datetimes(datetime(2001, 1, 2), datetime(2100, 1, 1)),
     st.timedeltas(timedelta(), timedelta(days=300)),
     st.floats(0, 1),
     st.integers(-14 * 4, 14 * 4),

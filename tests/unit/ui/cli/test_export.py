@@ -152,7 +152,7 @@ NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
         "image": TEXT,
         "failure_reason": st.none() | TEXT,
         "job_status": st.sampled_from(list(JobStatus)),
-        "timestamp": st.datetimes(datetime(2000, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+        "timestamp": st.datetimes(datetime(2000, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC)),
         "started_at": st.none() | st.just(datetime(2001, 2, 3, 4, 5, 6, 7, tzinfo=UTC)),
     }),
 )  # fmt: skip

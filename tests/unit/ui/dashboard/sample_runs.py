@@ -119,11 +119,11 @@ class Rights:
     may_change: bool = True
     requests: list[dict[str, Any]] = field(default_factory=list)
 
-    def is_authorized_dag(self, *, method: str, user: User, access_entity: Any = None, details: Any = None) -> bool:  # noqa: ARG002
+    def is_authorized_dag(self, *, method: str, user: User, access_entity: Any = None, details: Any = None) -> bool:
         self.requests.append({"method": method, "dag": details.id if details else None})
         if method != "GET" and not self.may_change:
             return False
         return self.dags is None or (details is not None and details.id in self.dags)
 
-    def get_authorized_dag_ids(self, *, user: User, method: str) -> set[str]:  # noqa: ARG002
+    def get_authorized_dag_ids(self, *, user: User, method: str) -> set[str]:
         return set(self.dags or ())

@@ -196,7 +196,7 @@ def test_damage_anywhere_is_an_error_of_the_family_or_a_readable_rest(
     try:
         imported(folder)
     except UnreadableInputError as error:
-        assert re.search(r"a\.(csv|json)|no file in it is of a known history", str(error))  # noqa: PT017
+        assert re.search(r"a\.(csv|json)|no file in it is of a known history", str(error))
 
 
 def test_each_sample_of_a_format_is_claimed_by_one_history_at_most() -> None:
@@ -206,7 +206,7 @@ def test_each_sample_of_a_format_is_claimed_by_one_history_at_most() -> None:
             try:
                 assert find(str(path), source).problems == []
             except UnreadableInputError as error:
-                assert "of a known history" in str(error)  # noqa: PT017  (most formats are no histories)
+                assert "of a known history" in str(error)
     assert len({one.name for one in HISTORIES}) == len(HISTORIES)
 
 
@@ -225,4 +225,4 @@ def test_a_time_is_utc_or_an_error(value: Any) -> None:
     try:
         assert moment_of(value, "x").tzinfo is UTC
     except UnreadableInputError as error:
-        assert str(error).startswith("x: ")  # noqa: PT017  (either is right)
+        assert str(error).startswith("x: ")
