@@ -7,7 +7,6 @@ each name. Everything else may change without notice, but for `ml_metrics_teleme
 from __future__ import annotations
 
 from ml_metrics.core.lazy import on_first_use
-from ml_metrics.core.moved import find_moved
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the cost of this module
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ __all__ = [
 
 # a training image that imports ml_metrics_telemetry has neither Airflow nor numpy
 __getattr__ = on_first_use(__name__)
-find_moved()
 
 
 def __dir__() -> list[str]:

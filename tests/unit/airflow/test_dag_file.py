@@ -113,8 +113,8 @@ def test_an_unknown_dag_of_the_product_is_an_error_that_names_those_that_there_a
 def test_a_dag_of_the_product_that_another_file_defines_is_left_to_that_file(dags: Path, copied: str) -> None:
     """A fork has the repository's files in its DAGs folder, and adds the one line: no DAG has two files."""
     (dags / "ml_digest.py").write_text(
-        '"""An Airflow DAG."""\nfrom airflow.sdk import DAG\nfrom ml_metrics.product_dags import product_dag\n\n'
-        f"digest = {copied}\n"
+        '"""An Airflow DAG."""\nfrom airflow.sdk import DAG\n'
+        f"from ml_metrics.airflow.product_dags import product_dag\n\ndigest = {copied}\n"
     )
     namespace: dict[str, Any] = {"__file__": str(dags / "tests.py")}
     load_tests(namespace)

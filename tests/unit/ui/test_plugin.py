@@ -44,7 +44,6 @@ LIGHT = {
     "core.errors",
     "core.lazy",
     "core.limits",
-    "core.moved",
     "core.settings",
     "core.text",
     "core.values",
