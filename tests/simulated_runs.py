@@ -68,6 +68,9 @@ def good(description: str = "good", **metrics: float) -> SimulatedRun:
     return SimulatedRun(description, {**GOOD, **metrics})
 
 
+BAD = good("bad", accuracy_final=0.5)
+
+
 def failed(status: JobStatus, reason: str) -> SimulatedRun:
     return SimulatedRun(f"{status} {reason}", {}, status, reason)
 
@@ -123,6 +126,12 @@ def notify_about(number: int, simulated: SimulatedRun) -> None:
         state = RunState(RunFolder.of(run, Settings.load().storage_root))
         gate.posted, gate.decided = post_run_message(simulated.test, run, state), True
     notify_run({"task": gate, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)})
+
+
+def run_and_notify(number: int, simulated: SimulatedRun) -> RunFolder:
+    folder = simulate(number, simulated)
+    notify_about(number, simulated)
+    return folder
 
 
 def vars_of(run: Run) -> dict[str, Any]:

@@ -11,15 +11,23 @@ from pathlib import Path
 from urllib.parse import quote
 
 from cryptography.fernet import Fernet
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 PLACES = (
-    "smtp", "sendgrid", "webhook", "github", "teams", "google-chat", "pagerduty", "opsgenie", "warehouse", "variable",
-    "jwt", "session", "documents", "environment",
+    "smtp", "sendgrid", "webhook", "github", "teams", "google-chat", "pagerduty", "opsgenie", "mlflow", "warehouse",
+    "variable", "jwt", "session", "documents", "environment",
 )  # fmt: skip
 """Where a canary sits: the passwords of connections, a variable, the keys of settings, the environment."""
 CANARIES = {place: f"canary+{place}/{zlib.crc32(place.encode()):08x}==x" for place in PLACES}
 """Letters that encodings change are part of each, so that what is searched is not only the plain text."""
 FERNET = Fernet.generate_key().decode()
+GOOGLE_KEY = (
+    rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    .private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    .decode()
+)
+"""The key of a service account."""
 
 
 def environment(connections: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
@@ -52,7 +60,11 @@ def forms(secret: str) -> frozenset[str]:
     return frozenset(found)
 
 
-SEARCHED = {form: place for place, value in {**CANARIES, "fernet": FERNET}.items() for form in forms(value)}
+SEARCHED = {
+    form: place
+    for place, value in {**CANARIES, "fernet": FERNET, "google": GOOGLE_KEY.splitlines()[9]}.items()
+    for form in forms(value)
+}
 PATTERN = re.compile("|".join(map(re.escape, sorted(SEARCHED, key=len, reverse=True))))
 
 

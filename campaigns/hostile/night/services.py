@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from campaigns.hostile.night.canaries import CANARIES
+from campaigns.hostile.night.canaries import CANARIES, GOOGLE_KEY
+from ml_metrics.airflow.channels import FACTORIES
 from servers.channels import tcp_server
 from servers.ports import free_port
 
 Serve = Callable[[socket.socket, bytearray], None]
 """Serves one connection, and keeps what it received."""
 SILENT_SECONDS = 120
-CHANNELS = "outbox, smtp, sendgrid, webhook, github, teams, google_chat, pagerduty, opsgenie"
+CHANNELS = ", ".join(("outbox", *FACTORIES))
 
 
 def http(status: str, *headers: str, body: str = "", echo: bool = False) -> Serve:
@@ -93,6 +95,10 @@ def server(answer: str) -> Iterator[Server]:
 def connections(port: int) -> dict[str, dict[str, object]]:
     """Return a connection for each channel, all to one port."""
     url = f"http://127.0.0.1:{port}"
+    google = {
+        "type": "service_account", "project_id": "my-project", "private_key": GOOGLE_KEY,
+        "client_email": "alerts@my-project.iam.gserviceaccount.com", "token_uri": f"{url}/token",
+    }  # fmt: skip
     mail = {"disable_ssl": True, "disable_tls": True, "from_email": "ml-metrics@example.com"}
     return {
         "smtp_default": {
@@ -110,6 +116,11 @@ def connections(port: int) -> dict[str, dict[str, object]]:
         "ml_metrics_google_chat": {"conn_type": "http", "password": f"{url}/v1?key=k&token={CANARIES['google-chat']}"},
         "ml_metrics_pagerduty": {"conn_type": "http", "host": url, "password": CANARIES["pagerduty"]},
         "ml_metrics_opsgenie": {"conn_type": "http", "host": url, "password": CANARIES["opsgenie"]},
+        "ml_metrics_mlflow": {"conn_type": "http", "host": url, "password": CANARIES["mlflow"]},
+        "google_cloud_default": {
+            "conn_type": "google_cloud_platform", "host": url,
+            "extra": {"keyfile_dict": json.dumps(google), "project": "my-project"},
+        },
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,12 @@ from ml_metrics.alerts.metric import MetricHistory, Streak, TestHistory, as_stor
 from ml_metrics.alerts.problems import metric_of
 from ml_metrics.config.conditions import MinChange
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.params import NOTIFY, TRIAL
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import JOB, JobStatus, Run, StoredMetric, Verdict, Workload, reason_class
 from ml_metrics.core.units import duration
 from ml_metrics.core.values import finite, short_digests, short_hash
-from ml_metrics.judge import FIRST_ATTRIBUTES, change_text
+from ml_metrics.judge import change_text, changed
+from ml_metrics.pipeline import attributes_of
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse import Place, Warehouse, good_before, nodes_of_runs
@@ -94,7 +95,7 @@ def cause_of(
         cause = node.cause([verdict for verdict in broken if verdict is not None]) if None not in broken else ""
     cause = cause or shared
     if not cause and (metrics or of_program) and warehouse is not None:
-        cause = _of_change(run, state, problems, warehouse)
+        cause = _of_change(test, run, state, problems, warehouse)
     if not cause and of_program and log_lines and workload.status is JobStatus.FAILURE:
         log = log_of(state.folder, workload.attempts, log_lines)
         line = specific_error(log.error) if log else ""
@@ -137,20 +138,18 @@ def _of_cluster(test: TestDefinition, workload: Workload, reason: str) -> str:
     return ""
 
 
-def _of_change(run: Run, state: RunState, problems: Collection[str], warehouse: Warehouse) -> str:
+def _of_change(test: TestDefinition, run: Run, state: RunState, problems: Collection[str], warehouse: Warehouse) -> str:
     ended = state.workload.ended_at or datetime.now(UTC)
     rows = [as_stored(verdict, run, ended) for verdict in _verdicts(state, problems) if verdict is not None]
     good = good_before(warehouse, Place(run.key, run.test, ended), rows)
     if good is None:
         return ""
-    attributes = warehouse.attributes([run.test], {good.run_key: good.at, run.key: ended})
-    before, now = attributes[good.run_key], dict(attributes[run.key])
-    digest = state.workload.image_digest
-    if digest and before.get("image_digest", digest) != digest:
-        return f"new image: {digest}"
-    changed = (name for name in sorted(now) if VERSION.fullmatch(name) and before.get(name, now[name]) != now[name])
-    name = next(changed, "")
-    return f"new {name}: {now[name]}" if name else ""
+    own = run.key, partial(attributes_of, test, state)
+    attributes = warehouse.attributes([run.test], {good.run_key: good.at}, own)
+    for name, before, now in changed(attributes[good.run_key], attributes[run.key]):
+        if before and now and (name == "image_digest" or VERSION.fullmatch(name)):
+            return f"new {'image' if name == 'image_digest' else name}: {now}"
+    return ""
 
 
 def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse: Warehouse) -> Movement | None:
@@ -386,12 +385,16 @@ class Start:
         if streak.first_failed == run.key:
             first = ""
         at = times.get(streak.first_failed) if first else None
-        changes = _changes(streak, folder, history) if good else ()
-        return cls(streak.length, first, good, f" since {at.day} {at:%b}" if at else "", changes)
+        changes: list[tuple[str, object, object]] = []
+        if good:
+            before, after = (history.attributes.get(key, {}) for key in (streak.last_passed, streak.first_failed))
+            files = (_test_file(folder, key) for key in (streak.last_passed, streak.first_failed))
+            changes = [*changed(before, after), *changed(*files)]
+        return cls(streak.length, first, good, f" since {at.day} {at:%b}" if at else "", tuple(changes))
 
     @property
     def changed(self) -> str:
-        return "; ".join(change_text(*one, "→") for one in self.changes)
+        return "; ".join(change_text(*one) for one in self.changes)
 
     def sentence(self, problems: Sequence[str]) -> str:
         each = ", ".join(problems)
@@ -423,42 +426,21 @@ class Start:
             at = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
             before, after = (re.sub("([0-9a-f]{8})[0-9a-f]{4}…", r"\1", "".join(one[at:])) for one in (old, new))
         # a new image has a new digest as well
-        more = [other for other, _, _ in self.changes[1:] if (name, other) != ("image", "image digest")]
+        more = [other for other, _, _ in self.changes[1:] if (name, other) != ("image", "image_digest")]
         text = f"{name} changed"
         if max(len(str(before)), len(str(after))) <= 40:
-            text = change_text(name.removesuffix(" digest"), before, after, "→").replace(": ", " ", 1)
+            text = change_text(name.removesuffix("_digest"), before, after).replace(": ", " ", 1)
         return f"{self.since}; {text}{f' and {len(more)} more' if more else ''}"
 
 
-def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> tuple[tuple[str, object, object], ...]:
+def _test_file(folder: RunFolder, run_key: str) -> dict[str, object]:
+    """The keys of the test file of another run of the test; none if its folder is gone or damaged."""
     parent = folder.path.rstrip("/").rpartition("/")[0]
-    before, after = (
-        {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
-        | _recorded_in(replace(folder, path=storage.join(parent, key)))
-        for key in (streak.last_passed, streak.first_failed)
-    )
-    both = before.keys() & after.keys() - {"node"}  # runs are on another node each time
-    changed = sorted(
-        (name for name in both if before[name] != after[name]), key=lambda n: (not n.startswith("image"), n)
-    )
-    return tuple((name, before[name], after[name]) for name in changed)
-
-
-def _readable(attribute: str) -> str:
-    """The name of an attribute as the properties of run folders are named."""
-    if attribute.startswith("param."):
-        return f"parameter {attribute.removeprefix('param.')}"
-    return attribute.replace("_", " ") if attribute in FIRST_ATTRIBUTES else attribute
-
-
-def _recorded_in(folder: RunFolder) -> dict[str, object]:
     try:
-        workload, identity = folder.read_workload(), folder.read("run") or {}
-    except (MlMetricsError, KeyError, ValueError):  # a damaged folder
+        identity = replace(folder, path=storage.join(parent, run_key)).read("run") or {}
+    except MlMetricsError:
         return {}
-    images = {"image": workload.image, "image digest": workload.image_digest} if workload else {}
-    file, params = (each if isinstance(each := identity.get(name), dict) else {} for name in ("test_file", "params"))
-    # the workload has the image that ran
-    keys = {f"test file {name}": value for name, value in file.items() if name != "image"}
-    given = {f"parameter {name}": value for name, value in params.items() if name not in {TRIAL, NOTIFY}}
-    return {**images, **given, **keys}
+    file = identity.get("test_file")
+    # the rows have the image that ran
+    keys = file.items() if isinstance(file, dict) else ()
+    return {f"test file {name}": value for name, value in keys if name != "image"}

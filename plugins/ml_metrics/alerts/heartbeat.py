@@ -167,7 +167,10 @@ def headline_of(heartbeat: Heartbeat) -> str:
         parts = [f"{counted(on_time, 'test')} ran as scheduled"]
     else:
         parts = [f"none of {tests} was scheduled"]
-    parts += _counted((number("undecided"), "metric was not judged", "metrics were not judged"))
+    if undecided := number("undecided"):
+        of_tests = counted(len({line.subject for line in heartbeat.lines["undecided"]}), "test")
+        was = "was" if undecided == 1 else "were"
+        parts.append(f"{counted(undecided, 'metric')} of {of_tests} {was} not judged")
     if unsent := number("unsent"):
         parts.append(f"{counted(unsent, 'message')} could not be sent")
     return ", ".join(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -172,12 +172,14 @@ class TestHistory:
 
     jobs: tuple[JobRow, ...]
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What is recorded about each run, and about the reported one if it is stored."""
+    """What is recorded about each run, and about the reported one."""
 
     @classmethod
-    def load(cls, warehouse: Warehouse, run: Run) -> TestHistory:
+    def load(cls, warehouse: Warehouse, run: Run, own: Callable[[], Mapping[str, str]]) -> TestHistory:
+        """`own`: the attributes of the run, which may not be stored."""
         newest = warehouse.runs.newest(run.test, MAX_RUNS)
-        attributes = warehouse.attributes([run.test], {job.uuid: job.timestamp for job in newest})
+        ends = {job.uuid: job.timestamp for job in newest}
+        attributes = warehouse.attributes([run.test], ends, (run.key, own))
         return cls(tuple(job for job in reversed(newest) if job.uuid != run.key), attributes)
 
 

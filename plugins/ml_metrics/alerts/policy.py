@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from ml_metrics.alerts.channels.channel import Channel
 from ml_metrics.alerts.message import TRACKERS, MessageKind
@@ -21,27 +20,6 @@ ANY_JOB = "job_status:"
 """How incidents of older versions name every problem of the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What may suppress or delay a notification."""
-
-    quarantined: bool = False
-    mails_this_hour: int = 0
-    """About all tests of the owner."""
-    mails_about_test: int = 0
-    """Those of them about this test. Anybody can name an owner: other tests never hold back the first message."""
-    mails_per_hour: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """A message that is due."""
-
-    kind: MessageKind
-    held_because: str = ""
-    """Why the message waits for the digest; empty if it is sent at once."""
-
-
 def due_notification(
     problems: Collection[str],
     warnings: Collection[str],
@@ -49,24 +27,25 @@ def due_notification(
     reported: Collection[str] | None,
     acknowledged: bool,
     passed: bool,
-    limits: Limits,
-) -> Notification | None:
-    """Return the notification that is due after a run, or None. A run can fail without a problem to report.
+    mails: tuple[int, int] = (0, 0),
+    mails_per_hour: int = 10,
+) -> tuple[MessageKind, str] | None:
+    """The kind of the message that is due after a run, and why it waits for the digest; None if none is due.
 
-    `warnings` are the names of the problems by conditions of severity `warn`; `reported` are the problems that were
-    reported since the test's incident was opened; None if no incident is open. `acknowledged` is about that incident.
+    A run can fail without a problem to report. `warnings` are the names of the problems by conditions of severity
+    `warn`; `reported` are the problems that were reported since the test's incident was opened; None if no incident is
+    open. `acknowledged` is about that incident. `mails`: the messages within an hour about all tests of the owner, and
+    about this test. Anybody can name an owner: other tests never hold back the first message.
     """
-    if limits.quarantined:
-        return None
     kind = change_to_report(problems, reported, passed=passed)
     if kind is None:
-        return Notification(MessageKind.WARNING, A_WARNING) if warnings else None
+        return (MessageKind.WARNING, A_WARNING) if warnings else None
     if kind is MessageKind.WORSE and acknowledged:
-        return Notification(kind, ACKNOWLEDGED)
-    first = limits.mails_about_test == 0 and limits.mails_per_hour > 0
-    if not first and limits.mails_this_hour >= limits.mails_per_hour:
-        return Notification(kind, f"the owner got {limits.mails_this_hour} messages within an hour")
-    return Notification(kind)
+        return kind, ACKNOWLEDGED
+    of_owner, about_test = mails
+    if of_owner >= mails_per_hour and (about_test or mails_per_hour <= 0):
+        return kind, f"the owner got {of_owner} messages within an hour"
+    return kind, ""
 
 
 def change_to_report(

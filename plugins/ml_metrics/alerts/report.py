@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -41,6 +42,7 @@ from ml_metrics.core.model import BROKEN, SWEEP, Bounds, JobStatus, Outcome, Run
 from ml_metrics.core.units import duration, readable
 from ml_metrics.judge import run_again
 from ml_metrics.measure.efficiency import NO_BOOK, NOT_A_TIME, REGRESSION_METADATA, largest_cost
+from ml_metrics.pipeline import attributes_of
 from ml_metrics.warehouse import Place, curves_before
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def report_of(
     `node`: what is known about the nodes of the run.
     """
     verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
-    history = TestHistory.load(warehouse, run) if warehouse else None
+    history = TestHistory.load(warehouse, run, partial(attributes_of, test, state)) if warehouse else None
     if node is None and warehouse is not None:
         node = NodeOfRun(run, state.workload, warehouse)
     details = Details(run, state, verdicts, warehouse, history, log_lines, node)

@@ -20,7 +20,7 @@ from ml_metrics.alerts.message import Message, MessageKind, Problem
 from ml_metrics.alerts.night import is_beyond_budget
 from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
 from ml_metrics.alerts.outbox.post import Posted, hurry, known_names, post, record_waiting
-from ml_metrics.alerts.policy import BUDGET, CAN_WAIT, Limits, Notification, due_notification
+from ml_metrics.alerts.policy import BUDGET, CAN_WAIT, due_notification
 from ml_metrics.alerts.problems import GATE, OVERDUE, Problems, metric_of, problems_of
 from ml_metrics.alerts.report import cost_of_incident, minimal_report, report_of
 from ml_metrics.alerts.results import post_result
@@ -89,9 +89,8 @@ class RunNotifier:
             decision = self._without_warehouse().unreadable(test, error)
         posted = self._post(decision)
         if decision and decision.incident is not None and decision.incident.kind == "report" and warehouse is not None:
-            with FailureLogged(
-                log.warning, "whether many tests fail is unknown"
-            ):  # senders report a mass failure as well
+            # senders report a mass failure as well
+            with FailureLogged(log.warning, "whether many tests fail is unknown"):
                 now = datetime.now(UTC)
                 mass = in_time(lambda: post_mass_failure(warehouse, mail, now), COUNT_SECONDS, "the warehouse")
                 if mass is not None:
@@ -169,20 +168,20 @@ class RunNotifier:
         # an alarm that the budget held back is sent as if it were new, as soon as it has lasted long enough
         known = None if marked and problems.urgent else incident
         notification = self._notification(test, problems, known, passed=passed and not self._leaves_open(incident))
-        is_warning = notification is not None and notification.kind is MessageKind.WARNING
-        if notification is None or (is_warning and set(problems.warnings) <= self._stated()):
+        kind, held_because = notification or (None, "")
+        is_warning = kind is MessageKind.WARNING
+        if kind is None or (is_warning and set(problems.warnings) <= self._stated()):
             log.info("no new alert for %s", name)
             return None
         reported = set(known.reported) if known else set()
         news = set(problems.urgent) - reported
         node = NodeOfRun(self.run, self.state.workload, warehouse) if warehouse else None
-        cause, together = self._cause(test, notification.kind, news, node)
-        held_because = notification.held_because
+        cause, together = self._cause(test, kind, news, node)
         if warehouse is not None and held_because not in CAN_WAIT:
             now = datetime.now(UTC)
-            many = reason_to_hold(self.run, notification.kind, cause, incident, warehouse, self.mail, now)
+            many = reason_to_hold(self.run, kind, cause, incident, warehouse, self.mail, now)
             held_because = many or held_because
-        if marked is not None and notification.kind is MessageKind.RECOVERED:
+        if marked is not None and kind is MessageKind.RECOVERED:
             held_because = BUDGET
         elif not held_because and not cause and self._is_beyond_budget(test, news):
             held_because = BUDGET
@@ -193,7 +192,7 @@ class RunNotifier:
             test,
             self.run,
             self.state,
-            notification.kind,
+            kind,
             problems.warnings if is_warning else problems.urgent,
             warehouse=warehouse,
             dashboard_url=self.mail.dashboard_url,
@@ -212,7 +211,7 @@ class RunNotifier:
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         if is_warning:
             return Decision(message, held_because)
-        broken = {} if notification.kind is MessageKind.RECOVERED else problems.urgent
+        broken = {} if kind is MessageKind.RECOVERED else problems.urgent
         change = IncidentChange(
             "report" if broken else "close",
             tuple(sorted(broken)),
@@ -247,17 +246,12 @@ class RunNotifier:
 
     def unreadable(self, test: TestDefinition, error: Exception) -> Decision | None:
         sentence = f"The result of run {self.run.run_id} is unknown ({type(error).__name__}): see its task log"
-        change: IncidentChange | None = IncidentChange("report", (GATE,))
-        try:
-            start = Start.of(self.state)
-        except MlMetricsError:
-            start = change = None  # it may be a trial, which opens no incident
-        if start is not None:
+        if (start := Start.of(self.state)) is not None:
             return _decision(trial_notification(self.run, start, self.mail, "has an unknown result", sentence))
         problem = Problem(GATE, "its documents cannot be read", sentence)
         report = minimal_report(self.run, test.owner, MessageKind.BROKEN, problem, self.mail.dashboard_url)
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
-        return Decision(message, incident=change)
+        return Decision(message, incident=IncidentChange("report", (problem.name,)))
 
     def _stated(self) -> set[str]:
         """The names of the problems that earlier messages about this run have."""
@@ -321,25 +315,25 @@ class RunNotifier:
 
     def _notification(
         self, test: TestDefinition, problems: Problems, incident: Incident | None, *, passed: bool
-    ) -> Notification | None:
+    ) -> tuple[MessageKind, str] | None:
         now, warehouse = datetime.now(UTC), self.warehouse
-        quarantined = is_in_quarantine(test, warehouse, now)
-        if quarantined:
+        if is_in_quarantine(test, warehouse, now):
             log.info("%s is in quarantine", self.run.test)
             if warehouse is not None:
                 # a test that still fails after the quarantine then opens a new incident
                 warehouse.incidents.close(self.run.test, self.run.key)
+            return None
         since = now - timedelta(hours=1)
-        mails, about_test = warehouse.messages.count(test.owner, self.run.test, since) if warehouse else (0, 0)
         notification = due_notification(
             problems.urgent,
             problems.warnings,
             reported=incident.reported if incident else None,
             acknowledged=incident is not None and incident.acknowledged_by is not None,
             passed=passed,
-            limits=Limits(quarantined, mails, about_test, self.mail.mails_per_hour),
+            mails=warehouse.messages.count(test.owner, self.run.test, since) if warehouse else (0, 0),
+            mails_per_hour=self.mail.mails_per_hour,
         )
-        if notification is not None and notification.kind is MessageKind.RECOVERED and not self._is_newest():
+        if notification is not None and notification[0] is MessageKind.RECOVERED and not self._is_newest():
             log.info("an older run of %s passed; only the newest run closes the incident", self.run.test)
             return None
         return notification

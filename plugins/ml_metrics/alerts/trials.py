@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -25,9 +24,9 @@ from ml_metrics.config.params import NOTIFY, TRIAL, Usual, addresses_in, trial_o
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import JobStatus, Outcome, Run, Severity, StoredMetric, Verdict
 from ml_metrics.core.text import logger_of
-from ml_metrics.core.units import quantity
+from ml_metrics.core.units import change, quantity
 from ml_metrics.core.values import finite
-from ml_metrics.judge import SECRET_NAME
+from ml_metrics.judge import SECRET_NAME, Reference
 from ml_metrics.pipeline.experiments import experiment_of
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ log = logger_of(__name__)
 MAX_VALUE_LENGTH = 200
 MAX_SENTENCES = 10
 NO_EFFECT = "No run is compared with a trial, and it opens no incident."
-SMALLEST_CHANGE = 0.05
-"""In percent: a smaller change is not stated."""
 HOW_TO_GET_MAILS = (
     "fill in `notify` in the trigger form, use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
 )
@@ -241,8 +238,8 @@ def _beside(value: float | None, regular: StoredMetric | None, unit: str) -> str
 
 def change_in_percent(value: float | None, was: float) -> str:
     """Return the change from another value; empty if a percentage is meaningless."""
-    percent = 0.0 if value is None or was == 0 else (value / abs(was) - math.copysign(1, was)) * 100
-    return f" ({percent:+.3g} %)" if math.isfinite(percent) and abs(percent) >= SMALLEST_CHANGE else ""
+    percent = Reference(was).percent(value)
+    return f" ({change(percent)})" if percent is not None and abs(percent) >= 0.05 else ""
 
 
 def _text(value: Any) -> str:

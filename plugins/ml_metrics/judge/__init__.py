@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         SECRET_NAME,
         Change,
         change_text,
+        changed,
         changes_in,
         differences,
         without_unique,

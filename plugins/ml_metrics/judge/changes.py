@@ -33,7 +33,7 @@ class Change:
     certainty: float
     """The probability that most people would mark such a place as a change of level, rather than nobody."""
     differs: tuple[str, ...] = ()
-    """The differences from the run before, for example `image_digest: sha256:a -> sha256:b`."""
+    """The differences from the run before, for example `image_digest: sha256:a → sha256:b`."""
     unit: str = ""
 
     @property
@@ -101,28 +101,46 @@ SECRET_NAME = re.compile(r"token|secret|passw|credential|api.?key|private.?key",
 MAX_LENGTH, MAX_DIFFERENCES = 80, 8
 FIRST_ATTRIBUTES = ("image", "image_digest", "node_type", "accelerator", "framework")
 """Named before all others."""
+PLACED = frozenset({"node", "nodes"})
+"""Where the scheduler put a run: mostly elsewhere than the run before."""
+
+
+def changed(before: Mapping[str, object], after: Mapping[str, object]) -> list[tuple[str, object, object]]:
+    """What changed between two runs: the name and both values of each attribute, the most telling first.
+
+    A run that failed early wrote fewer attributes: only what its start determines counts where one run lacks it.
+    Nothing, if one of the runs is unknown.
+    """
+    if not before or not after:
+        return []
+    order = {name: place for place, name in enumerate(FIRST_ATTRIBUTES)}
+    names = [
+        name
+        for name in {*before, *after} - PLACED
+        if (before.get(name) or "") != (after.get(name) or "")
+        and (name in order or name.startswith(("param.", "test file ")) or (name in before and name in after))
+    ]
+    names.sort(key=lambda name: (order.get(name, len(order)), name))
+    return [(name, before.get(name), after.get(name)) for name in names]
 
 
 def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after: str) -> tuple[str, ...]:
-    """The attributes that differ between two runs, the most telling first."""
-    old, new = attributes.get(before) or {}, attributes.get(after) or {}
-    names = [name for name in {*old, *new} if (old.get(name) or "") != (new.get(name) or "")]
-    order = {name: place for place, name in enumerate(FIRST_ATTRIBUTES)}
-    names.sort(key=lambda name: (order.get(name, len(order)), name))
-    texts = [change_text(name, old.get(name), new.get(name)) for name in names[:MAX_DIFFERENCES]]
-    more = len(names) - MAX_DIFFERENCES
+    """What changed between two runs, as texts."""
+    found = changed(attributes.get(before) or {}, attributes.get(after) or {})
+    texts = [change_text(*one) for one in found[:MAX_DIFFERENCES]]
+    more = len(found) - MAX_DIFFERENCES
     return (*texts, f"{more} more") if more > 0 else tuple(texts)
 
 
-def change_text(name: str, before: object, after: object, arrow: str = "->") -> str:
-    """A change as text: `image: a -> b`; without the values if they may be secret."""
+def change_text(name: str, before: object, after: object) -> str:
+    """A change as text: `image: a → b`; without the values if they may be secret."""
     if name.removeprefix("test file ") in HIDDEN_KEYS or SECRET_NAME.search(name):
         return f"{name} (values not shown)"
     shown = []
     for value in (before, after):
         text = short_digests(" ".join(str("none" if value in (None, "") else value).split()))
         shown.append(text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…")
-    return f"{name}: {shown[0]} {arrow} {shown[1]}"
+    return f"{name}: {shown[0]} → {shown[1]}"
 
 
 def without_unique(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:

@@ -43,7 +43,7 @@ class Reference:
         return percent if percent is not None and math.isfinite(percent) else None
 
     def words(self, value: float | None, attributes: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> str:
-        """The change to a value: `+8.4 % against 779 ms; since 2026-11-21, image: a -> b`; empty if none counts.
+        """The change to a value: `+8.4 % against 779 ms; since 2026-11-21, image: a → b`; empty if none counts.
 
         `attributes` has what is recorded about the runs on both sides of the change.
         """

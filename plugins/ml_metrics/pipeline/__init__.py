@@ -22,6 +22,6 @@ if TYPE_CHECKING:
         prune,
     )
     from ml_metrics.pipeline.run_state import RunState, bring_back
-    from ml_metrics.pipeline.steps import CONFIRM_RUN
+    from ml_metrics.pipeline.steps import CONFIRM_RUN, attributes_of
 
 __getattr__ = on_first_use(__name__)

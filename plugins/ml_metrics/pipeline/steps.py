@@ -166,7 +166,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
     needs = history_needs(config, run.test)
     names = [metric.name for metric in metrics]
     history = warehouse.metrics.history(needs, exclude=run.key, before=now, metrics=names)
-    ends, own = {row.run_key: row.timestamp for row in history}, partial(_own_attributes, test, state)
+    ends, own = {row.run_key: row.timestamp for row in history}, partial(attributes_of, test, state)
     judgement = judge_run(
         config,
         metrics,
@@ -332,7 +332,7 @@ def _host_metadata(state: RunState) -> dict[str, str]:
     return {"host_step_times": hosts["summary"], **({"straggler": culprit} if culprit else {})}
 
 
-def _own_attributes(test: TestDefinition, state: RunState) -> dict[str, str]:
+def attributes_of(test: TestDefinition, state: RunState) -> dict[str, str]:
     """What the run ran on: a change of level names what changed with it, and `same` selects by it."""
     metadata = state.collected.metadata if state.collected else {}
     columns = {"accelerator": test.accelerator.name or "", "framework": test.framework or ""}

@@ -17,9 +17,8 @@ from ml_metrics.pipeline import RunState
 from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse.messages import Messages
-from simulated_runs import NAME, SimulatedRun, good, run_of, simulate
+from simulated_runs import BAD, NAME, SimulatedRun, good, run_of, simulate
 
-BAD = good("bad", accuracy_final=0.5)
 KILLED = replace(good(), gate_is_killed=True)
 REPORTED = f"[ML Metrics] {NAME} failed: task assert_success failed"
 SOON, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

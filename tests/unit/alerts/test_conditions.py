@@ -27,14 +27,13 @@ def a_test(name: str, **rules: Any) -> TestDefinition:
 
 
 def ran(test: str, runs: int, deployment: str, value: float = 1.0) -> None:
-    about = {"test_type": "", "accelerator": "", "framework_version": ""}
     with warehouse() as opened:
         there = opened.in_deployment(deployment)
         for number in range(runs):
             ended = NOW - timedelta(hours=number)
             metric = Metric("loss", value + number % 7 / 100, tag="loss", strategy="final")
             run = Run(test, test, f"{number}", deployment)
-            there.load(run_record(run, Workload(JobStatus.SUCCESS, ended_at=ended), [metric], [], {}, **about))
+            there.load(run_record(run, Workload(JobStatus.SUCCESS, ended_at=ended), [metric], [], {}))
 
 
 def test_they_are_those_of_a_query_for_each_test() -> None:

@@ -36,9 +36,8 @@ def load(days_ago: float, dollars: float) -> None:
     values = {"chip_hours": 4.0, "cost_usd": dollars, "cost_productive_usd": dollars - 1, "cost_stall_usd": 1.0}
     metrics = [Metric(name, value, name, "efficiency") for name, value in values.items()]
     run, workload = Run("train", "train", f"scheduled__{ended}", "local"), Workload(JobStatus.SUCCESS, ended_at=ended)
-    about = {"test_type": "", "accelerator": "", "framework_version": "", "owner": "team"}
     with warehouse() as opened:
-        opened.load(run_record(run, workload, metrics, [], {}, **about))
+        opened.load(run_record(run, workload, metrics, [], {}, owner="team"))
 
 
 def test_a_week_is_sent_once_to_its_readers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +111,7 @@ def stored(number: int, run: Mapping[str, Any]) -> Any:
             values |= {cost_metric(currency, bucket): as_number(part, currency) for bucket, part in each.items()}
     metrics = [Metric(name, value, name, "efficiency") for name, value in values.items()]
     who = Run(run["test"], run["test"], f"run-{number}", "local")
-    about = {"test_type": "", "accelerator": "", "framework_version": "", "owner": run["owner"]}
-    return run_record(who, Workload(run["status"], ended_at=run["at"]), metrics, (), {}, **about)
+    return run_record(who, Workload(run["status"], ended_at=run["at"]), metrics, (), {}, owner=run["owner"])
 
 
 def added(each: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.alerts import Smtp
-from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
-from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose, compose_notice
 from ml_metrics.alerts.heartbeat import SECTIONS, Heartbeat, compose_heartbeat
 from ml_metrics.alerts.heartbeat import Line as Row
@@ -21,7 +19,6 @@ from ml_metrics.alerts.message import Fact, Log, Message, MessageKind, Picture, 
 from ml_metrics.alerts.night import Line, Night
 from ml_metrics.alerts.render import is_link
 from servers.channels import Answer, MailServer, Service
-from servers.github import GitHub
 from unit.alerts.hostile import HOSTILE
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -123,30 +120,3 @@ def test_servers_get_the_same_headers_and_recipients(service: Service, smtp: Mai
         assert list(service.requests[-1].body["personalizations"]) == [{"to": [{"email": "a@example.com"}]}]
         assert service.requests[-1].body["from"] == {"email": "me@example.com"}
     assert [mail.rcpt_tos for mail in smtp.mails] == [["a@example.com"]] * len(HOSTILE)
-
-
-def test_a_chat_shows_no_mentions_and_only_our_links(service: Service) -> None:
-    service.answers(Answer(200))
-    for name in HOSTILE:
-        Webhook(f"{service.url}/hook").send(messages(name)[0], 5)
-        body = service.requests[-1].body
-        headline, reasons, *links = (block["text"]["text"] for block in body["blocks"])
-        for text in (body["text"], headline, reasons):
-            assert "<" not in text
-            assert ">" not in text
-        assert all(text.count("<") == text.count(">") == text.count("|") for text in links)
-
-
-def test_an_issue_shows_text_in_a_fence_that_the_text_cannot_end(service: Service) -> None:
-    for name in filter(None, HOSTILE):
-        github = GitHub(service)
-        GitHubIssues("owner/repo", "token", host=service.url).send(messages(name)[0], 5)
-        (issue,) = github.issues
-        assert "\n" not in issue["title"]
-        fence, _, rest = issue["body"].partition("text\n")
-        assert set(fence) == {"`"}
-        inside, _, after = rest.partition(f"\n{fence}\n")
-        assert f"{fence}`" not in inside
-        assert fence not in inside
-        assert after.count("<!--") == after.count("-->") == 1
-        assert after.replace("\n", "").startswith(("[logs](<https://logs.example/", "<!-- ml-metrics"))

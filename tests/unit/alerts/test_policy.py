@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,37 +14,37 @@ from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.policy import (
     ACKNOWLEDGED,
     PART_OF_MASS_FAILURE,
-    Limits,
-    Notification,
     change_to_report,
     channels_for,
     due_notification,
 )
 
-due = partial(due_notification, reported=None, acknowledged=False, passed=False, limits=Limits())
+due = partial(due_notification, reported=None, acknowledged=False, passed=False)
+LIMITED = "the owner got {} messages within an hour"
 
 
-def test_a_warning_is_held_for_the_digest() -> None:
-    assert due([], ["a"], passed=True) == Notification(MessageKind.WARNING, "a warning")
-
-
-def test_a_quarantined_test_has_no_notifications() -> None:
-    quarantined = Limits(quarantined=True)
-    assert due(["a"], ["b"], limits=quarantined) is None
-    assert due([], [], reported={"a"}, passed=True, limits=quarantined) is None
-
-
-def test_after_acknowledgement_new_problems_are_held_and_recovery_is_sent() -> None:
-    acknowledged = partial(due, reported={"a"}, acknowledged=True)
-    assert acknowledged(["b"], []) == Notification(MessageKind.WORSE, ACKNOWLEDGED)
-    assert acknowledged([], [], passed=True) == Notification(MessageKind.RECOVERED)
+@pytest.mark.parametrize(
+    ("problems", "warnings", "state", "expected"),
+    [
+        ([], ["a"], {"passed": True}, (MessageKind.WARNING, "a warning")),
+        (["b"], [], {"reported": {"a"}, "acknowledged": True}, (MessageKind.WORSE, ACKNOWLEDGED)),
+        ([], [], {"reported": {"a"}, "acknowledged": True, "passed": True}, (MessageKind.RECOVERED, "")),
+        *((["a"], [], {"mails": (sent, 1)}, (MessageKind.BROKEN, "")) for sent in (0, 9)),
+        *((["a"], [], {"mails": (sent, 1)}, (MessageKind.BROKEN, LIMITED.format(sent))) for sent in (10, 11)),
+        (["a"], [], {"mails": (1, 0), "mails_per_hour": 1}, (MessageKind.BROKEN, "")),
+        (["a"], [], {"mails": (1, 1), "mails_per_hour": 1}, (MessageKind.BROKEN, LIMITED.format(1))),
+    ],
+)
+def test_what_is_due_and_what_waits(
+    problems: list[str], warnings: list[str], state: dict[str, Any], expected: tuple[MessageKind, str]
+) -> None:
+    """Ten messages an hour are sent unless the owner has another limit; an acknowledged recovery is sent."""
+    assert due(problems, warnings, **state) == expected
 
 
 def test_other_tests_that_name_the_same_owner_do_not_hold_back_a_tests_first_message() -> None:
-    others = Limits(mails_this_hour=10_000, mails_about_test=0, mails_per_hour=10)
-    assert due(["a"], [], limits=others) == Notification(MessageKind.BROKEN)
-    none = Limits(mails_this_hour=0, mails_about_test=0, mails_per_hour=0)
-    assert due(["a"], [], limits=none) == Notification(MessageKind.BROKEN, "the owner got 0 messages within an hour")
+    assert due(["a"], [], mails=(10_000, 0)) == (MessageKind.BROKEN, "")
+    assert due(["a"], [], mails_per_hour=0) == (MessageKind.BROKEN, LIMITED.format(0))
 
 
 PROBLEMS = st.frozensets(st.sampled_from("abc"))
@@ -83,16 +84,6 @@ def test_an_incident_of_an_older_version_has_one_name_for_every_problem_of_the_j
 ) -> None:
     assert change_to_report(problems, ["job_status:"], passed=False) == kind
     assert change_to_report(["job_status:b"], ["job_status:a"], passed=False) == "worse", "only that one name"
-
-
-def test_ten_messages_an_hour_are_sent_unless_the_owner_has_another_limit() -> None:
-    sent = [due(["a"], [], limits=Limits(mails_this_hour=one, mails_about_test=1)) for one in (0, 9, 10, 11)]
-    assert [one is not None and not one.held_because for one in sent] == [True, True, False, False]
-    first = Limits(mails_this_hour=1, mails_about_test=0, mails_per_hour=1)
-    assert due(["a"], [], limits=first) == Notification(MessageKind.BROKEN)
-    assert due(["a"], [], limits=replace(first, mails_about_test=1)) == Notification(
-        MessageKind.BROKEN, "the owner got 1 messages within an hour"
-    )
 
 
 MAIL = {"outbox", "smtp", "sendgrid"}

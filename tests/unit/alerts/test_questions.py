@@ -27,7 +27,6 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs: the first has a loss, the second a step time as well."""
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "warehouse.db"))
     monkeypatch.setenv("AIRFLOW__ML_METRICS__DASHBOARD_URL", "https://airflow.example/ml-metrics")
-    about = {"test_type": "", "accelerator": "", "framework_version": ""}
     metrics = (
         [Metric("loss", 2.0, "loss", "final")],
         [Metric(name, 2.0, name, "final") for name in ("loss", "step_time")],
@@ -35,7 +34,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with warehouse() as opened:
         for run, values, hour in zip(RUNS, metrics, (10, 11), strict=True):
             workload = Workload(JobStatus.SUCCESS, ended_at=NOON.replace(hour=hour))
-            opened.load(run_record(run, workload, values, [], {}, **about))
+            opened.load(run_record(run, workload, values, [], {}))
 
 
 def report(*reasons: str, run: Run = RUNS[0], hour: int = 12) -> None:

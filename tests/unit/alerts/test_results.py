@@ -22,13 +22,12 @@ from ml_metrics.core.model import Run
 from ml_metrics.warehouse import StoredMessage
 from servers.channels import Answer, Request, http_service
 from servers.mlflow import MlflowService
-from simulated_runs import good, notify_about, simulate
+from simulated_runs import BAD, good, notify_about, simulate
 from unit.airflow.otel.decided_run import EPOCH, TEST, decided_run
 from unit.alerts.mailbox import mails
 from unit.measure.collect.run_folders import collected
 
 PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
-BAD = good("bad", accuracy_final=0.5)
 WARNED = good("warned", memory_final=9.0)
 RUN = Run("maxtext", "maxtext", "scheduled__2026", "prod")
 

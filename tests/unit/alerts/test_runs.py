@@ -17,20 +17,23 @@ from ml_metrics.core.errors import StorageError, WarehouseError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store import storage
-from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse import Incident, StoredMessage
 from servers.channels import Answer, http_service
 from servers.github import GitHub
-from simulated_runs import NAME, TEST, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test
+from simulated_runs import (
+    BAD,
+    NAME,
+    TEST,
+    SimulatedRun,
+    failed,
+    good,
+    notify_about,
+    run_and_notify,
+    run_of,
+    simulate,
+    with_test,
+)
 from unit.alerts.mailbox import mails, subjects, text_of
-
-BAD = good("bad", accuracy_final=0.5)
-
-
-def run_and_notify(number: int, simulated: SimulatedRun) -> RunFolder:
-    folder = simulate(number, simulated)
-    notify_about(number, simulated)
-    return folder
 
 
 def waiting() -> list[StoredMessage]:

@@ -14,24 +14,28 @@ import pytest
 from ml_metrics.airflow import callbacks, warehouse
 from ml_metrics.alerts.trials import Start
 from ml_metrics.core.model import JobStatus
-from ml_metrics.store.run_folder import RunFolder
 from servers.channels import http_service
-from simulated_runs import NAME, TEST, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test
+from simulated_runs import (
+    BAD,
+    NAME,
+    TEST,
+    SimulatedRun,
+    failed,
+    good,
+    notify_about,
+    run_and_notify,
+    run_of,
+    simulate,
+    with_test,
+)
 from unit.alerts.mailbox import mails, text_of
 
 ALICE = "alice@example.com"
 IMAGE = {"image": "trainer:candidate"}
-BAD = good("bad", accuracy_final=0.5)
 
 
 def trial(run: SimulatedRun, **start: Any) -> SimulatedRun:
     return replace(run, start={"trial": ["image"], "started_by": "alice", "notify": [ALICE], "params": IMAGE, **start})
-
-
-def run_and_notify(number: int, simulated: SimulatedRun) -> RunFolder:
-    folder = simulate(number, simulated)
-    notify_about(number, simulated)
-    return folder
 
 
 def changes() -> int:

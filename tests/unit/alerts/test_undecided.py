@@ -17,13 +17,13 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 from servers.postgres import PostgresServer, start_postgres
-from simulated_runs import NAME, SimulatedRun, good, notify_about, run_of, simulate
+from simulated_runs import BAD, NAME, SimulatedRun, good, run_and_notify, run_of, simulate
 from unit.alerts.mailbox import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BAD, WARNED = good("bad", accuracy_final=0.5), good("warned", memory_final=9.0)
+WARNED = good("warned", memory_final=9.0)
 TRIAL = SimulatedRun("a trial", start={"trial": ["image"], "started_by": "alice"})
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 BROKEN, RECOVERED = "failed", "recovered"
@@ -47,11 +47,6 @@ def hanging(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Postgres
     for name in ("SILENCE_SECONDS", "COUNT_SECONDS", "EARLIER_SECONDS"):
         monkeypatch.setattr(runs, name, 1.0)
     return found
-
-
-def run_and_notify(number: int, simulated: SimulatedRun) -> None:
-    simulate(number, simulated)
-    notify_about(number, simulated)
 
 
 def decide_while_it_hangs(number: int, simulated: SimulatedRun, server: Postgres) -> None:

@@ -57,9 +57,9 @@ def test_a_change_names_what_differs_from_the_run_before() -> None:
     rows = history(noisy([(100, 30), (90, 20)]))
     images = {row.run_key: {"image": "a" if number < 30 else "b", "node": "n1"} for number, row in enumerate(rows)}
     (change,) = changes_in(rows, attributes=images)
-    assert change.differs == ("image: a -> b",)
+    assert change.differs == ("image: a → b",)
     assert str(change).startswith("the level fell from ")
-    assert str(change).endswith("%), first in run run-00030 of 2026-01-31 00:00, where image: a -> b")
+    assert str(change).endswith("%), first in run run-00030 of 2026-01-31 00:00, where image: a → b")
 
 
 def test_a_change_has_the_newest_unit() -> None:
@@ -75,16 +75,18 @@ def test_a_change_from_zero_has_no_percentage() -> None:
 
 
 def test_the_most_telling_differences_are_first() -> None:
+    """Runs are on another node each time, and what only one of them wrote itself was not changed."""
     runs = {
-        "a": {"zlib": "1", "image_digest": "sha256:a", "same": "x", "image": ""},
-        "b": {"zlib": "2", "image_digest": "sha256:b", "same": "x", "node_type": "fast"},
+        "a": {"zlib": "1", "image_digest": "sha256:a", "same": "x", "image": "", "node": "n-1", "only_here": "y"},
+        "b": {"zlib": "2", "image_digest": "sha256:b", "same": "x", "node_type": "fast", "node": "n-2", "param.x": "1"},
     }
     assert differences(runs, "a", "b") == (
-        "image_digest: sha256:a -> sha256:b",
-        "node_type: none -> fast",
-        "zlib: 1 -> 2",
+        "image_digest: sha256:a → sha256:b",
+        "node_type: none → fast",
+        "param.x: none → 1",
+        "zlib: 1 → 2",
     )
-    assert differences(runs, "a", "a") == differences(runs, "x", "y") == ()
+    assert differences(runs, "a", "a") == differences(runs, "a", "unknown") == differences(runs, "x", "y") == ()
 
 
 def test_many_differences_are_counted() -> None:
@@ -100,7 +102,7 @@ def test_values_that_may_be_secret_are_not_shown(name: str) -> None:
 
 
 def test_long_texts_are_cut_to_one_line() -> None:
-    assert change_text("notes", "a\nb", "c" * 500, "→") == f"notes: a b → {'c' * 79}…"
+    assert change_text("notes", "a\nb", "c" * 500) == f"notes: a b → {'c' * 79}…"
 
 
 def test_an_attribute_that_names_the_run_explains_nothing() -> None:

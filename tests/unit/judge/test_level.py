@@ -222,7 +222,7 @@ def test_the_reason_names_the_first_run_of_the_new_level_and_its_differences() -
     judgement = judged(config({"loss": RULE}), {"loss": 115.0}, history(values), attributes=runs)
     (found,) = judgement.verdicts
     assert found.outcome is Outcome.FAIL
-    assert "first in run run-00040 of 2026-02-10 00:00, where image_digest: sha256:a -> sha256:b" in found.reason
+    assert "first in run run-00040 of 2026-02-10 00:00, where image_digest: sha256:a → sha256:b" in found.reason
     assert judgement.alerts[0].kind == "change_point"
     assert judgement.alerts[0].message == f"Metric `loss` changed its level for test `{TEST}`: {found.reason}"
 

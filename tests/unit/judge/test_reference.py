@@ -77,7 +77,7 @@ def test_the_change_is_named_with_its_first_run_and_ends_with_the_old_level() ->
         "run-00010": {"image": f"mnist@sha256:{'b' * 64}"},
     }
     assert changed.words(108, attributes) == (
-        "+8 % against 100; since 2026-01-11, image: mnist@sha256:aaaaaaaaaaaa… -> mnist@sha256:bbbbbbbbbbbb…"
+        "+8 % against 100; since 2026-01-11, image: mnist@sha256:aaaaaaaaaaaa… → mnist@sha256:bbbbbbbbbbbb…"
     )
     for row in rows[13:]:
         back = reference_of(row, rows)
@@ -199,7 +199,7 @@ def test_the_words_of_a_change(level: float, value: float | None, unit: str, wor
 def test_the_words_name_the_day_of_the_change_and_what_differs_between_its_sides() -> None:
     good, since = history([100.0, 108.0])
     attributes = {good.run_key: {"image": "a"}, since.run_key: {"image": "b"}}
-    assert Reference(100, good, since).words(108, attributes) == "+8 % against 100; since 2026-01-02, image: a -> b"
+    assert Reference(100, good, since).words(108, attributes) == "+8 % against 100; since 2026-01-02, image: a → b"
     assert Reference(100, None, since).words(108, attributes) == "+8 % against 100; since 2026-01-02"
     assert Reference(100, good).words(108, attributes) == "+8 % against 100"
 

@@ -180,8 +180,8 @@ def test_the_verdict_on_a_change_of_level_names_the_digest_behind_a_floating_tag
             (verdict,) = steps.judge(test, run, RunState(folder), warehouse).verdicts
             reason = verdict.reason or reason
             steps.load(test, run, RunState(folder), warehouse)
-    assert "image_digest: sha256:old -> sha256:new" in reason
-    assert "jax_version: 0.7.1 -> 0.7.2" in reason
+    assert "image_digest: sha256:old → sha256:new" in reason
+    assert "jax_version: 0.7.1 → 0.7.2" in reason
     assert "param.api_token (values not shown)" in reason
     assert "private" not in reason
     assert "run_name" not in reason

@@ -20,7 +20,6 @@ from ml_metrics.core.units import BYTES, SECONDS
 
 NEAR_BOUND_SPREADS = 3.0
 """A bound is inside the chart if its distance from the values is at most this multiple of their spread."""
-MARGIN = 0.06
 MAX_UNIT = 4
 """A longer unit would leave no room for the chart."""
 ENDS = "max(abs(domain('y')[0]), abs(domain('y')[1])) / abs(domain('y')[1] - domain('y')[0])"
@@ -88,7 +87,7 @@ def value_labels(unit: str) -> dict[str, Any]:
     return {"labelExpr": f"({SHORT_LABEL}){suffix}"}
 
 
-def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]:
+def domain_of(points: Sequence[StoredMetric], axis: Axis, *, margin: float = 0.06) -> tuple[float, float]:
     """Return the limits of the axis, so that it covers all values and the bounds close to them."""
     transform = math.log10 if axis is Axis.LOG else float
     values = [transform(point.value) for point in points if drawable(point.value, axis)]
@@ -100,8 +99,8 @@ def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]
     reach = NEAR_BOUND_SPREADS * spread
     near = [bound for bound in bounds if least - reach <= bound <= greatest + reach]
     low, high = min([least, *near]), max([greatest, *near])
-    margin = MARGIN * (high - low) or spread * MARGIN or 1.0
-    low, high = low - margin, high + margin
+    room = margin * (high - low) or margin * spread or 1.0
+    low, high = low - room, high + room
     if axis is Axis.LOG:
         low, high = (math.pow(10.0, max(-307.0, min(307.0, exponent))) for exponent in (low, high))
     return low, high

@@ -294,7 +294,6 @@ def comparison_chart(
 
 
 FONT_SIZE = 14
-MARGIN = 0.12
 
 
 def mail_chart(points: Sequence[StoredMetric], *, excluded: Collection[str] = frozenset()) -> Spec:
@@ -302,8 +301,9 @@ def mail_chart(points: Sequence[StoredMetric], *, excluded: Collection[str] = fr
 
     A phone shows the picture about as wide as it is, so that its text keeps its size.
     """
-    low, high = _domain(points)
     last, now = len(points) - 1, points[-1]
+    earlier = (replace(point, lower=None, upper=None) for point in points[:-1])
+    low, high = domain_of([*earlier, now], Axis.LINEAR, margin=0.12)
     first = f"{points[0].timestamp:%b} {points[0].timestamp.day}"
     label = f"datum.value === 0 ? '{first}' : 'this run'" if last else "'this run'"
     axis = {"values": [0, last] if last else [0], "labelExpr": label, "grid": False, "labelFontSize": FONT_SIZE}
@@ -345,20 +345,6 @@ def _bounds(points: Sequence[StoredMetric], low: float, high: float) -> Iterator
         for side, bound in (("lower", point.lower), ("upper", point.upper)):
             if drawable(bound, Axis.LINEAR) and low <= bound <= high:
                 yield {"number": number, "value": rounded(bound), "side": side}
-
-
-def _domain(points: Sequence[StoredMetric]) -> tuple[float, float]:
-    """Return the limits of the axis: every value, and the bounds of the last run."""
-    values = [point.value for point in points if drawable(point.value, Axis.LINEAR)]
-    bounds = [bound for bound in (points[-1].lower, points[-1].upper) if drawable(bound, Axis.LINEAR)]
-    near = sorted(bounds, key=lambda bound: abs(bound - values[-1]))[:1] if values else bounds
-    shown = [*values, *near] or [0.0, 1.0]
-    least, greatest = min(shown), max(shown)
-    reach = (greatest - least) * 2
-    shown += [bound for bound in bounds if least - reach <= bound <= greatest + reach]
-    least, greatest = min(shown), max(shown)
-    margin = (greatest - least) * MARGIN or abs(greatest) * MARGIN or 1.0
-    return least - margin, greatest + margin
 
 
 def _bound_lines(x: Spec, y: Spec, now: StoredMetric) -> Iterator[Spec]:

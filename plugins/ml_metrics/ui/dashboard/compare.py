@@ -329,7 +329,7 @@ def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple
     for name in names:
         before, after = was.get(name), now.get(name)
         if (before or "") != (after or ""):
-            change = change_text(name, before, after, "→")
+            change = change_text(name, before, after)
             is_secret = change.endswith("(values not shown)")
             differing.append((name, "" if is_secret else before or "", "" if is_secret else after or "", change))
     return differing, len(names) - len(differing)

@@ -28,6 +28,26 @@ def send(service: Service, message: Message) -> str:
     return GitHubIssues("owner/repo", "ghp_token", host=service.url).send(message, 20)
 
 
+def test_github_has_one_issue_per_test_that_is_closed_and_reopened(service: Service) -> None:
+    github = GitHub(service)
+    worse = replace(MESSAGE, key="run 2-worse", kind=MessageKind.WORSE)
+    again = replace(MESSAGE, key="run 4-broken")
+    for message in (MESSAGE, MESSAGE, worse, RECOVERED, RECOVERED, again, replace(MESSAGE, test="another")):
+        assert send(service, message).startswith("https://github.com/owner/repo/issues/")
+    first, second = github.issues
+    assert (first["title"], first["state"], first["labels"]) == (f"ML Metrics: {MESSAGE.test}", "open", ["ml-metrics"])
+    assert [comment.count("<!-- ml-metrics") for comment in first["comments"]] == [1, 1, 1]  # worse, recovered, broken
+    assert (second["title"], second["comments"]) == ("ML Metrics: another", [])
+    assert github.states == [("closed", 1), ("open", 1)]
+    assert {request.headers["Authorization"] for request in service.requests} == {"Bearer ghp_token"}
+
+
+def test_github_does_not_open_an_issue_for_a_recovery(service: Service) -> None:
+    github = GitHub(service)
+    assert send(service, RECOVERED) == "the test has no issue to close"
+    assert github.issues == []
+
+
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.parametrize("body", ["x" * 12_000, "\N{SNOWMAN}" * 60_000])
 def test_an_issue_is_found_behind_megabytes_of_others(service: Service, body: str, links: bool) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from email import message_from_bytes, policy
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiosmtpd.smtp import SMTP
@@ -12,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.alerts import Smtp
-from ml_metrics.alerts.channels.mail import LONG_LINES, NOTE, as_mail, fitted
+from ml_metrics.alerts.channels.mail import LONG_LINES, NOTE, Outbox, as_mail, fitted
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Message, MessageKind, Picture
 from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 from servers.channels import AnyPort, MailServer, mail_server
-from unit.alerts.reports import KEY, REPORT
+from unit.alerts.reports import KEY, LOSS, REPORT
 
 SMALL = Message("key", MessageKind.BROKEN, "it broke", "text\n", "<p>", ("a@example.com",))
 
@@ -79,7 +83,7 @@ def test_halves_of_characters_are_not_left_at_the_end() -> None:
     assert text == "é" + NOTE
 
 
-MESSAGE = compose(REPORT, ["a@example.com"])
+MESSAGE = compose(REPORT, ["a@example.com", "b@example.com", "a@example.com"], "tests@example.com")
 keys = st.text(max_size=150) | st.builds(
     lambda letters, times: letters * times, st.sampled_from(["x", "-", ".", "a b", "a-b"]), st.integers(1, 200)
 )
@@ -107,6 +111,55 @@ def test_a_name_is_safe_in_paths_headers_and_comments(key: str) -> None:
 def test_halves_of_characters_do_not_keep_a_mail() -> None:
     mail = as_mail(replace(MESSAGE, text="half \ud83d", html="<p>half \ud83d</p>"))
     assert b"half ?" in mail.as_bytes()
+
+
+def parts(raw: bytes) -> tuple[Any, str, str, list[Any]]:
+    mail = message_from_bytes(raw, policy=policy.default)
+    text, html = (mail.get_body((kind,)) for kind in ("plain", "html"))
+    assert text is not None
+    assert html is not None
+    pictures = [part for part in mail.walk() if part.get_content_maintype() == "image"]
+    plain, page = ("\n".join(part.get_content().splitlines()) for part in (text, html))
+    return mail, plain, page, pictures
+
+
+def test_a_mail_in_the_outbox_opens_in_a_mail_program(tmp_path: Path) -> None:
+    path = Outbox(str(tmp_path / "outbox")).send(MESSAGE, 1)
+    mail, text, html, (picture,) = parts(Path(path).read_bytes())
+    assert mail["Subject"] == MESSAGE.subject
+    assert mail["To"] == "a@example.com, b@example.com, a@example.com"
+    assert mail["From"] == "tests@example.com"
+    assert mail["Auto-Submitted"] == "auto-generated"
+    assert text.strip() == MESSAGE.text.strip()
+    assert html.strip() == MESSAGE.html.strip()
+    assert picture["Content-ID"] == "<metric-1>"
+    assert 'src="cid:metric-1"' in html
+    assert LOSS.picture
+    assert picture.get_content() == LOSS.picture.png
+
+
+def test_an_outbox_that_cannot_be_written_raises_an_error(tmp_path: Path) -> None:
+    (tmp_path / "outbox").write_text("a file")
+    with pytest.raises(UndeliveredError, match="could not be saved"):
+        Outbox(str(tmp_path / "outbox")).send(MESSAGE, 1)
+
+
+def test_an_outbox_in_google_cloud_storage_has_one_file_for_a_message(bucket: str) -> None:
+    outbox = Outbox(f"{bucket}/outbox")
+    assert outbox.send(MESSAGE, 20) == outbox.send(MESSAGE, 20) == f"{bucket}/outbox/{MESSAGE.key}.eml"
+    assert [file.name for file in storage.list_files(outbox.folder)] == [f"{MESSAGE.key}.eml"]
+    saved = storage.read_bytes(f"{bucket}/outbox/{MESSAGE.key}.eml")
+    assert message_from_bytes(saved, policy=policy.default)["Subject"] == MESSAGE.subject
+
+
+def test_a_mail_server_gets_the_complete_mail_for_each_recipient(smtp: MailServer) -> None:
+    Smtp("127.0.0.1", smtp.port, sender="me@example.com", implicit_tls=False, starttls=False).send(MESSAGE, 5)
+    (envelope,) = smtp.mails
+    assert envelope.mail_from == "tests@example.com"
+    assert set(envelope.rcpt_tos) == {"a@example.com", "b@example.com"}
+    raw = envelope.content
+    assert isinstance(raw, bytes)
+    assert parts(raw)[1].strip() == MESSAGE.text.strip()
 
 
 LIMIT = 60_000

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-import golden
 from ml_metrics.alerts.channels import (
     error_reporting,
     github,
@@ -36,11 +35,6 @@ PAYLOADS: dict[str, Callable[[Message], Any]] = {
     "teams": webhook.adaptive_card,
     "google_chat": webhook.chat_card,
     "pagerduty": paging.event,
-    "opsgenie": paging.alert,
-    "opsgenie_note": paging.note,
-    "github": lambda message: {"title": github.title_of(message), "body": github.body_of(message)},
-    "error_reporting": lambda message: [error_reporting.event(message, reason) for reason in message.reasons],
-    "sendgrid": lambda message: sendgrid.request(message, message.sender),
 }
 PARTS = st.sampled_from([*HOSTILE, "&", "<b>", "\U0001f525", "e\u0301", "\n", '"\\', "x "])
 pieces = st.tuples(st.text(max_size=50) | PARTS, st.sampled_from([1, 1, 30, 700, 4000]))
@@ -84,19 +78,6 @@ def strings(value: Any) -> Iterator[str]:
         yield value
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from strings(part)
-
-
-@pytest.mark.parametrize("name", sorted(set(PAYLOADS) - {"sendgrid", "opsgenie_note", "error_reporting"}))
-@pytest.mark.parametrize("kind", [MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE])
-def test_the_payload_of_a_message(name: str, kind: MessageKind) -> None:
-    made = PAYLOADS[name](compose(report_of_kind(kind), ["a@example.com"]))
-    golden.check(f"alerts/channels/{name}-{kind}.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n")
-
-
-@pytest.mark.parametrize("name", ["webhook", "teams", "google_chat", "pagerduty", "opsgenie_note", "github"])
-def test_the_payload_of_a_recovery(name: str) -> None:
-    made = PAYLOADS[name](compose(report_of_kind(MessageKind.RECOVERED, problems=()), ["a@example.com"]))
-    golden.check(f"alerts/channels/{name}-recovered.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 
 @example(WARNINGS_OF_EMOJI)
@@ -170,6 +151,14 @@ def test_no_name_makes_a_mention_a_link_or_a_tag(recipe: dict[str, Any]) -> None
 
     for text in strings([paging.alert(message), paging.note(message)]):
         assert "<" not in text
+
+    issue = github.body_of(message)
+    fence, _, rest = issue.partition("text\n")
+    inside, _, after = rest.partition(f"\n{fence}\n")
+    assert set(fence) == {"`"}
+    assert fence not in inside
+    assert after.count("<!--") == after.count("-->") == 1
+    assert "\n" not in github.title_of(message)
 
     addresses = [fact.link for fact in message.links]
     targets = [action["url"] for action in card["actions"]]

@@ -170,24 +170,14 @@ def test_the_mail_names_error_limit_and_peak() -> None:
     folder.write_workload(replace(workload, memory_limit="2Gi", peak_memory_bytes=2**31 - 2**20))
     save(folder, TRACEBACK)
     state = RunState(folder)
-    report = report_of(
-        TEST, run_of(1), state, MessageKind.BROKEN, problems_of(state).urgent, warehouse=None, dashboard_url="http://x"
-    )
+    report, without_log = (
+        report_of(TEST, run_of(1), state, MessageKind.BROKEN, problems_of(state).urgent, warehouse=None,
+                  dashboard_url="http://x", log_lines=lines)
+        for lines in (20, 0)
+    )  # fmt: skip
     (problem,) = report.problems
-    assert problem.short == "out of memory (limit 2Gi, highest measured 2Gi)"
-    assert problem.sentence == problem.short
+    assert problem.short == problem.sentence == "out of memory (limit 2Gi, highest measured 2Gi)"
     assert problem.log is not None
     assert problem.log.lines[-1] == "ModuleNotFoundError: No module named 'no_such_module'"
     assert [fact.name for fact in report.facts if not fact.link] == ["owner", "run"]
-    without_log = report_of(
-        TEST,
-        run_of(1),
-        state,
-        MessageKind.BROKEN,
-        problems_of(state).urgent,
-        warehouse=None,
-        dashboard_url="http://x",
-        log_lines=0,
-    )
-    assert without_log.problems[0].log is None
-    assert without_log.problems[0].short == problem.short
+    assert (without_log.problems[0].log, without_log.problems[0].short) == (None, problem.short)

@@ -17,6 +17,7 @@ from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import MAX_DETAILED_METRICS, MAX_PROBLEMS, report_of, warnings_of
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.model import JobStatus
+from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse import Incident
@@ -30,46 +31,41 @@ CONFIG = {
 DAY = with_test(SimulatedRun("all of them bad", MANY), regression_test_config=CONFIG)
 
 
+def about(number: int, day: SimulatedRun, kind: MessageKind = MessageKind.BROKEN, **more: Any) -> Report:
+    """The report about a run, of which the folder and the rows are there."""
+    state = RunState(RunFolder.of(run_of(number), Settings.load().storage_root))
+    sentences = problems_of(state).urgent if kind is MessageKind.BROKEN else {}
+    how = {"dashboard_url": "https://x.example/ml-metrics", **more}
+    with warehouse() as opened:
+        return report_of(day.test, run_of(number), state, kind, sentences, warehouse=opened, **how)
+
+
+def last_of(*days: SimulatedRun, **more: Any) -> Report:
+    """The report about the last of some runs, one a day."""
+    for number, day in enumerate(days, start=1):
+        simulate(number, day)
+    return about(len(days), days[-1], **more)
+
+
 def test_a_run_that_fails_hundreds_of_metrics_takes_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulate(1, DAY)
-    folder = simulate(2, DAY)
+    for number in (1, 2):
+        simulate(number, DAY)
     queries: list[str] = []
-    query_database = Database.query
-
-    def counted(self: Database, query: str, **parameters: Any) -> Any:
-        queries.append(query)
-        return query_database(self, query, **parameters)
-
-    monkeypatch.setattr(Database, "query", counted)
-    with warehouse() as open_warehouse:
-        sentences = problems_of(RunState(folder)).urgent
-        report = report_of(
-            DAY.test,
-            run_of(2),
-            RunState(folder),
-            MessageKind.BROKEN,
-            sentences,
-            warehouse=open_warehouse,
-            dashboard_url="http://x",
-        )
+    query = Database.query
+    monkeypatch.setattr(Database, "query", lambda self, text, **more: queries.append(text) or query(self, text, **more))
+    report = about(2, DAY)
     assert (len(report.problems), report.total, report.counted) == (MAX_PROBLEMS, 300, ("300 out of bounds",))
     assert sum(problem.picture is not None for problem in report.problems) == MAX_DETAILED_METRICS
     assert all("must be above 2" in problem.sentence for problem in report.problems)
-    assert len(queries) <= 2 * MAX_DETAILED_METRICS + 2
+    assert len(queries) <= 2 * MAX_DETAILED_METRICS + 2, queries
 
 
-def test_links_to_airflow_only_inside_airflow() -> None:
-    state = RunState(simulate(1, good()))
-
-    def links(url: str) -> dict[str, str]:
-        report = report_of(DAY.test, run_of(1), state, MessageKind.RECOVERED, {}, warehouse=None, dashboard_url=url)
-        return {fact.name: fact.link for fact in report.facts if fact.link}
-
-    inside = links("https://airflow.example/ml-metrics")
-    assert inside["tasks"] == (
-        "https://airflow.example/dags/tf-mnist-example-cpu/runs/scheduled__2026-01-02T03%3A00%3A00%2B00%3A00"
-    )
-    assert "tasks" not in links("https://metrics.example")
+@pytest.mark.parametrize("inside", [True, False])
+def test_links_to_airflow_only_inside_airflow(inside: bool) -> None:
+    url = "https://airflow.example/ml-metrics" if inside else "https://metrics.example"
+    links = {fact.name: fact.link for fact in last_of(good(), kind=MessageKind.RECOVERED, dashboard_url=url).facts}
+    run = "https://airflow.example/dags/tf-mnist-example-cpu/runs/scheduled__2026-01-02T03%3A00%3A00%2B00%3A00"
+    assert links.get("tasks") == (run if inside else None)
 
 
 def warnings_about(test: TestDefinition) -> list[str]:
@@ -114,12 +110,8 @@ def test_a_run_that_failed_by_its_node(node: str, explained: bool) -> None:
         own = f"node-{number % 4}"
         simulate(number, replace(usual, metrics={"seconds": 105.0 if own == "node-3" else 100.0}, node=own))
     broken = replace(usual, metrics={"seconds": 105.5}, node=node)
-    state = RunState(simulate(27, broken))
-    with warehouse() as opened:
-        sentences = problems_of(state).urgent
-        report = report_of(
-            broken.test, run_of(27), state, MessageKind.BROKEN, sentences, warehouse=opened, dashboard_url="http://x"
-        )
+    simulate(27, broken)
+    report = about(27, broken)
     found = [sentence for sentence in report.suspects if "node, not change" in sentence]
     assert len(found) == explained
     assert all(sentence.startswith("seconds: node, not change: runs on node node-3 take ") for sentence in found)
@@ -129,21 +121,10 @@ BAD = good("bad", accuracy_final=0.5, loss_final=0.3)
 
 
 def recovery(*days: SimulatedRun, reported: tuple[str, ...], by: str | None = None) -> Report:
-    """Return the report about the last of some runs, the second of which opened an incident."""
-    folders = [simulate(number, day) for number, day in enumerate(days, start=1)]
+    """The report about the last of some runs, the second of which opened an incident."""
     keys = (run_of(2).key,)
     incident = Incident("t", "key", START, "", reported, keys, reported, acknowledged_by=by, note="a bad disk")
-    with warehouse() as open_warehouse:
-        return report_of(
-            TEST,
-            run_of(len(days)),
-            RunState(folders[-1]),
-            MessageKind.RECOVERED,
-            {},
-            warehouse=open_warehouse,
-            dashboard_url="https://x.example/ml-metrics",
-            incident=incident,
-        )
+    return last_of(*days, kind=MessageKind.RECOVERED, incident=incident)
 
 
 def test_a_recovery_says_what_was_broken_for_how_long_and_the_values_now() -> None:
@@ -182,27 +163,9 @@ def test_every_run_of_a_streak_failed_and_the_one_before_passed(broken: list[boo
     assert streak.last_passed == ("" if streak.length > len(broken) else str(len(broken) - streak.length))
 
 
-def report(number: int, day: SimulatedRun, folder: RunFolder) -> Report:
-    with warehouse() as open_warehouse:
-        sentences = problems_of(RunState(folder)).urgent
-        return report_of(
-            day.test,
-            run_of(number),
-            RunState(folder),
-            MessageKind.BROKEN,
-            sentences,
-            warehouse=open_warehouse,
-            dashboard_url="http://x/ml-metrics",
-        )
-
-
 def suspects(*days: SimulatedRun) -> tuple[str, ...]:
     """What the last of some runs suspects: where to look first, and the other suspects."""
-    folders = [simulate(number, day) for number, day in enumerate(days, start=1)]
-    return looks(report(len(days), days[-1], folders[-1]))
-
-
-def looks(report: Report) -> tuple[str, ...]:
+    report = last_of(*days)
     return tuple(filter(None, (report.first, *report.suspects)))
 
 
@@ -216,7 +179,7 @@ def test_the_changed_image_of_the_first_failed_run_is_named() -> None:
         f"Look at run {run_of(3).key[:8]} of 2026-01-04 03:05, the first of 2 bad ones in a row; "
     )
     assert f"between it and the last good one, run {run_of(2).key[:8]} of 2026-01-03 03:05, this changed: " in sentence
-    assert sentence.endswith("image digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb.")
+    assert sentence.endswith("image_digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb.")
 
 
 def test_changed_keys_of_the_test_file_are_named_without_secrets() -> None:
@@ -234,11 +197,15 @@ def test_another_node_is_no_change() -> None:
 
 
 def test_changed_parameters_are_named() -> None:
-    for number, (day, epochs) in enumerate(((good(), 10), (BAD_SUSPECTS, 1)), start=1):
-        folder = simulate(number, day)
-        folder.write("run", {**(folder.read("run") or {}), "params": {"train_epochs": epochs}})
-    (sentence,) = looks(report(2, BAD_SUSPECTS, folder))
-    assert sentence.endswith("this changed: parameter train_epochs: 10 → 1.")
+    (sentence,) = suspects(*(replace(day, start={"params": params}) for day, params in (
+        (good(), {"train_epochs": 10}), (BAD_SUSPECTS, {"train_epochs": 1, "warmup": 5}),
+    )))  # fmt: skip
+    assert sentence.endswith("this changed: param.train_epochs: 10 → 1; param.warmup: none → 5.")
+
+
+def test_changes_are_named_for_a_run_that_was_not_stored() -> None:
+    look = suspects(good(), replace(OTHER_IMAGE, states={"load_history": "failed"}))
+    assert "image_digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb" in " ".join(look)
 
 
 def test_problems_that_started_at_different_times_are_told_apart() -> None:
@@ -257,18 +224,16 @@ def test_a_failed_job_is_compared_with_the_last_successful_one() -> None:
     assert "nothing that is recorded changed" in sentence
 
 
-def test_a_removed_or_damaged_folder_is_ignored() -> None:
-    first = simulate(1, good())
-    Path(first.document_path("workload")).write_text("{ torn")
-    (sentence,) = suspects_after(BAD_SUSPECTS)
-    assert "nothing that is recorded changed" in sentence
-    Path(first.document_path("run")).unlink()
-    (sentence,) = suspects_after(BAD_SUSPECTS)
-    assert "the last good one, run" in sentence
-
-
-def suspects_after(day: SimulatedRun) -> tuple[str, ...]:
-    return looks(report(2, day, simulate(2, day)))
+@pytest.mark.parametrize("damage", ["{ torn", None])
+def test_the_folder_of_an_earlier_run_that_is_damaged_or_gone_is_ignored(damage: str | None) -> None:
+    path = Path(simulate(1, good()).document_path("run"))
+    path.write_text(damage or "")
+    if damage is None:
+        path.unlink()
+    simulate(2, BAD_SUSPECTS)
+    look = about(2, BAD_SUSPECTS).first
+    assert "the last good one, run" in look
+    assert "nothing that is recorded changed" in look
 
 
 def test_a_level_that_changed_within_bounds_is_named() -> None:
@@ -326,8 +291,7 @@ CRASH = failed(JobStatus.FAILURE, "ExitCode:3")
 def test_the_first_line_says_what_how_much_since_when_and_what_changed(
     days: tuple[SimulatedRun, ...], line: str
 ) -> None:
-    folders = [simulate(number, day) for number, day in enumerate(days, start=1)]
-    message = compose(report(len(days), days[-1], folders[-1]), [])
+    message = compose(last_of(*days), [])
     assert message.subject == f"[ML Metrics] {TEST.name} {line}"
     assert message.text.splitlines()[0] == f"{TEST.name} {line}"
     assert line.partition(": ")[2] in message.html

@@ -46,7 +46,7 @@ def test_a_failure_is_explained_by_the_run_before_the_shift(rule: str) -> None:
         first, last = run_of(BEFORE), run_of(BEFORE - 1)
         assert f"run {last.key[:8]} of" in report.first
         assert first.key[:8] in report.first or run_of(number).key == first.key
-        assert f"image digest: {OLD} → {NEW}" in report.first
+        assert f"image_digest: {OLD} → {NEW}" in report.first
         assert cause == f"new image: {NEW}"
         assert good_key == last.key
         headline = report.problems[0].sentence

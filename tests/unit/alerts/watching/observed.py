@@ -84,8 +84,7 @@ class Observed:
 
     def ran(self, test: str, ended: datetime, run_id: str = "scheduled__") -> None:
         run, workload = Run(test, test, f"{run_id}{ended}", "local"), Workload(JobStatus.SUCCESS, ended_at=ended)
-        about = {"test_type": "", "accelerator": "", "framework_version": ""}
-        self.warehouse.load(run_record(run, workload, [], [], {}, **about))
+        self.warehouse.load(run_record(run, workload, [], [], {}))
 
     @property
     def subjects(self) -> list[str]:

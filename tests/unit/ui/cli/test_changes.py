@@ -131,7 +131,7 @@ def test_a_change_of_the_warehouse_names_what_differs(shifted: str, ml: Shell) -
     sentence, summary = " ".join(out.split()).split(" certain) ")
     assert sentence.startswith("throughput: the level fell from 298.728 to 249.651 (-16.4 %), ")
     assert f"first in run {run_of(20).key} of {MONDAY + timedelta(days=20):%Y-%m-%d}" in sentence
-    assert "where framework: tf-2.18 -> tf-2.19 (" in sentence
+    assert "where framework: tf-2.18 → tf-2.19 (" in sentence
     assert summary == "1 change of level in 1 of 2 metrics"
     (change,) = series(ml, run_of(0).test, "--metric", "throughput", "--warehouse", shifted)["throughput"]
     assert (change["index"], change["uuid"]) == (20, run_of(20).key)

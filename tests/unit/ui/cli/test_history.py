@@ -113,7 +113,7 @@ def test_each_run_has_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         warehouse.ensure_schema()
         warehouse.load_all(records)
     reasons = [row["why"] for row in ml.json("history", "t", "--warehouse", address)["runs"]]
-    change = "+8.4 % against 10; since 2026-01-12, image: app:1 -> app:2"
+    change = "+8.4 % against 10; since 2026-01-12, image: app:1 → app:2"
     assert reasons == [
         "failure: ExitCode:1: ValueError: the shapes differ",
         f"loss = 10.84, must be below 10.5, {change}",

@@ -235,7 +235,7 @@ def test_a_shift_that_still_passes_is_shown_beside_the_run_before_it(
         assert document["references"]["step_time"] == {"level": 10.01, "run": before.key, "since": first.key}
         text = browser.get(f"/run?run={run}").text
         since = f"{TODAY - timedelta(days=runs - 1):%Y-%m-%d}"
-        assert f"against 10.01; since {since}, image: app@sha256:aaaaaaaaaaaa… -&gt; app@sha256:bbbbbbbbbbbb…" in text
+        assert f"against 10.01; since {since}, image: app@sha256:aaaaaaaaaaaa… → app@sha256:bbbbbbbbbbbb…" in text
         assert float(text.split('<p class="why">')[1].split("+")[1].split(" %")[0]) > 8
         assert f"compare?kind=runs&amp;base={before.key}&amp;candidate={run}" in text
     compared = browser.get("/compare?test=waits&format=json").json()

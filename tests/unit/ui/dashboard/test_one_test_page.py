@@ -25,7 +25,7 @@ def test_an_annotation_names_the_change_of_the_level_and_of_the_image(shown: Tes
     document = shown.get(f"/test?test={SHIFTED}&format=json").json()
     (metric,) = document["metrics"]
     (level,) = metric["annotations"]
-    assert "image: image:1 -> image:2" in level["text"]
+    assert "image: image:1 → image:2" in level["text"]
     assert [point["counts"] for point in metric["points"]] == [True] * 16 + [False] * 4
     text = shown.get(f"/test?test={SHIFTED}").text
     assert "condition: less than 11" in text
@@ -110,7 +110,7 @@ def test_the_first_paint_has_no_values_and_each_chart_is_requested_by_name(shown
     found = shown.get(f"/{unescape(address)}&metric=loss_final&metric=none").json()
     (chart,) = found["charts"]
     assert (chart["id"], len(chart["datasets"]["points"][0]["value"])) == ("loss_final", 20)
-    assert "image: image:1 -> image:2" in found["notes"]["loss_final"][0]
+    assert "image: image:1 → image:2" in found["notes"]["loss_final"][0]
     assert shown.get(f"/charts?test={SHIFTED}").json() == {
         "error": "Bad request: metric is given 0 times; 1 to 60 are possible."
     }
@@ -124,7 +124,7 @@ def test_the_ribbon_has_each_run_and_what_changed_between_them(shown: TestClient
     marks = re.findall(r'<rect class="(\w)" x="([\d.]+)" y="(\d+)"', ribbon)
     assert [(name, y) for name, _, y in marks] == [("g", "20")] * 16 + [("m", "4")] * 4, "bad runs are taller"
     assert marks == sorted(marks, key=lambda mark: float(mark[1]))
-    assert re.search(r"<b>◆</b> <a href=\"[^\"]+\">.*</a> image: image:1 -&gt; image:2", ribbon)
+    assert re.search(r"<b>◆</b> <a href=\"[^\"]+\">.*</a> image: image:1 → image:2", ribbon)
     assert "loss_final: level accepted by vera: &lt;larger&gt;" in ribbon
 
 
@@ -221,7 +221,7 @@ def test_the_headline_says_how_much_since_when_and_what_changed(browser: TestCli
     text = unescape(browser.get("/test?test=t").text)
     (headline,) = re.findall(r'class="notice bad trouble"><b class="m">M</b> (.*?) <a ', text)
     since = f"{TODAY - timedelta(days=3):%Y-%m-%d}"
-    change = "image: app@sha256:aaaaaaaaaaaa… -> app@sha256:bbbbbbbbbbbb…"
+    change = "image: app@sha256:aaaaaaaaaaaa… → app@sha256:bbbbbbbbbbbb…"
     assert headline == f"loss_final = 14, must be below 11, +39.9 % against 10.01; since {since}, {change}"
     key = run_of("t", 0).key
     assert f"</b> {headline}</p>" in unescape(browser.get(f"/run?run={key}").text)
