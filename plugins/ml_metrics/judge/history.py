@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import dropwhile
 from operator import attrgetter, lt
 from statistics import median
 from typing import TYPE_CHECKING
@@ -305,23 +306,39 @@ def _newest_good(metric: str, condition: Condition, earlier: EarlierRuns) -> lis
     good = _good(rows[-condition.baseline_runs :], accepted)  # rarely is more of a long history needed
     if len(good) < condition.baseline_runs < len(rows):
         good = _good(rows, accepted)[-condition.baseline_runs :]
-    if condition.time_window is not None:
-        # The baseline of a failing metric does not move. Otherwise a long regression would end as
-        # `insufficient_data`, which does not alert.
-        newest = next((row for row in reversed(rows) if is_measured(row)), None)
-        end = good[-1].timestamp if good and newest is not good[-1] else earlier.now
-        good = [row for row in good if row.timestamp >= end - condition.time_window]
-    return good
+    newest = next((row for row in reversed(rows) if is_measured(row)), None)
+    return _in_time_window(good, good, newest, condition, earlier)
 
 
 def _newest_values(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
-    rows = _rows_from_start(metric, condition, earlier, earlier.accepted(metric))
+    accepted = earlier.accepted(metric)
+    rows = _rows_from_start(metric, condition, earlier, accepted)
     first_recent = max(0, len(rows) - recent_rows(condition.baseline_runs))
     recent = _measured(rows[first_recent:])
     wanted = condition.baseline_runs - len(_passed(recent))
     older = _passed(_measured(rows[:first_recent]))[-wanted:] if wanted > 0 else []
-    earliest = None if condition.time_window is None else earlier.now - condition.time_window
-    return [row for row in (*older, *recent) if earliest is None or row.timestamp >= earliest]
+    values = [*older, *recent]
+    young = _in_time_window(values, _passed(values), values[-1] if values else None, condition, earlier)
+    if len(young) < len(values):  # a loss without the level before it would be taken for the level to keep
+        young = list(dropwhile(lambda row: not in_baseline(row, accepted), young))
+    return young
+
+
+def _in_time_window(
+    rows: list[StoredMetric],
+    good: list[StoredMetric],
+    newest: StoredMetric | None,
+    condition: Condition,
+    earlier: EarlierRuns,
+) -> list[StoredMetric]:
+    """The rows that are young enough.
+
+    The window of a failing metric does not move. Otherwise a long regression would end without an alert.
+    """
+    if condition.time_window is None:
+        return rows
+    end = good[-1].timestamp if good and newest is not good[-1] else earlier.now
+    return [row for row in rows if row.timestamp >= end - condition.time_window]
 
 
 def _rows_from_start(

@@ -84,8 +84,8 @@ JUMP, WANDERS_FOR = 10.0, 60
 """The jump that is told where a level wanders, in the noise between neighbours; it wanders for so many runs."""
 SEARCHED_RUNS, SEARCH_EVERY = 8, 2
 TINY = float(np.finfo(np.float64).tiny)
-LARGEST = 1e300
-"""Greater values are scaled, so that no sum overflows."""
+LARGEST, SMALLEST = 1e300, 1e-290
+"""Values beyond them are scaled, so that no sum overflows, and no change is below what a number can be."""
 
 
 class LossKind(StrEnum):
@@ -264,7 +264,8 @@ def follow(
     `weekdays`: that of each run, from 0 to 6. `nights`: the index of the first run of its night. Default: its own.
     """
     series = [float(value) for value in values]
-    scale = 2.0**-20 if max(map(abs, series), default=0.0) > LARGEST else 1.0
+    greatest = max(map(abs, series), default=0.0)
+    scale = 2.0**-20 if greatest > LARGEST else 2.0**200 if 0 < greatest < SMALLEST else 1.0
     if scale != 1:
         series, rule = (
             [value * scale for value in series],

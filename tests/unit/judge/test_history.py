@@ -17,7 +17,7 @@ from ml_metrics.config.conditions import Condition
 from ml_metrics.core.model import Outcome, StoredMetric
 from ml_metrics.judge import Acceptance, HistoryNeeds, history_needs, replay, worse_side
 from ml_metrics.judge.history import RECENT, EarlierRuns, Elsewhere, series_of, worst
-from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point, verdict
+from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, noisy, point, verdict
 
 AT = START + 12 * DAY
 
@@ -200,6 +200,17 @@ def test_the_time_window_of_a_failing_metric_does_not_move() -> None:
     found = verdict(rule, 50.0, past, now=START + 40 * DAY)
     assert found.outcome is Outcome.FAIL
     assert found.baseline_points == 4
+
+
+def test_a_loss_that_lasts_longer_than_the_time_window_stays_open_until_it_has_recovered() -> None:
+    rule = {"comparison": "less", "time_window": "30d"}
+    values = noisy([(100, 40), (120, 60), (100, 20), (120, 6)])
+    replayed = replay(config({"loss": rule}), history(values, None), test=TEST)
+    outcomes = [str(run.judgement.verdicts[0].outcome) for run in replayed.runs]
+    assert outcomes[42:100] == ["fail"] * 58
+    # the level before is too old to be compared with, and the loss is no level to keep
+    assert outcomes[104] == "insufficient_data"
+    assert outcomes[114:] == [*["pass"] * 8, *["fail"] * 4]
 
 
 def test_compare_to_uses_only_the_other_test() -> None:

@@ -142,9 +142,9 @@ def test_one_or_two_nights_never_fail(worse: int, nights: int) -> None:
 
 
 @pytest.mark.parametrize("worse", [1, -1, 0])
-@pytest.mark.parametrize("power", [-900, 900, 1010, 1013])
+@pytest.mark.parametrize("power", [-1030, -900, 900, 1010, 1013])
 def test_a_state_is_in_the_unit_of_the_metric(worse: int, power: int) -> None:
-    """Also of values so huge that they are scaled before sums are made of them."""
+    """Also of values so huge or so small that they are scaled before sums are made of them."""
     random = np.random.default_rng(5)
     values = np.concatenate([100 + random.normal(size=40), 120 + random.normal(size=12), 90 + random.normal(size=20)])
     rule = LevelRule(worse=worse, absolute=2.5)

@@ -158,7 +158,7 @@ def compared(
         "",
         better,
         unit,
-        change_percent=percents[0] if percents else _change(base, candidate),
+        change_percent=percents[0] if percents else _change(base, candidate) if arms.scale.in_percent else None,
         interval=percents[1:] if percents else None,  # type: ignore[arg-type]
         certainty=None if found.certainty is None else min(found.certainty, SHOWN_CERTAINTY),
         noise_percent=noise_percent(arms),

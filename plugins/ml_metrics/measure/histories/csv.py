@@ -79,6 +79,8 @@ class Mapping(Strict):
 
 OTAVA_TIME = "time"
 OUR_COLUMNS = ["uuid", "timestamp", "test", "metric", "value", "unit", "better"]
+STATUS = "job_status"
+"""Older exports lack it."""
 OURS = Mapping(
     time_column="timestamp", run_column="uuid", test_column="test", metric_column="metric", value_column="value",
     unit_column="unit", better_column="better",
@@ -148,7 +150,7 @@ class _Table:
 def _mapping_of(table: _Table) -> Mapping:
     """By its header. Raises UnreadableInputError if a column has numbers and texts."""
     if table.header[: len(OUR_COLUMNS)] == OUR_COLUMNS:
-        return OURS
+        return OURS.model_copy(update={"status_column": STATUS}) if STATUS in table.header else OURS
     numbers: set[str] = set()
     texts: dict[str, str] = {}  # by column: where its first text is
     for where, row in table.rows():

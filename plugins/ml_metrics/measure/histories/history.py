@@ -16,6 +16,7 @@ from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus, Metric
 from ml_metrics.core.values import as_utc
 from ml_metrics.measure.aggregation import aggregate, by_tag
+from ml_metrics.measure.points import FIRST_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -95,7 +96,7 @@ def moment_of(value: Any, where: str) -> datetime:
         seconds = 0.0
     try:
         seconds = seconds / 1e3 if seconds >= MILLISECONDS_FROM else seconds
-        if not isinstance(value, bool) and 0 < seconds < LAST_SECOND:
+        if not isinstance(value, bool) and FIRST_TIME <= seconds < LAST_SECOND:  # 20260131 is a day, 2026 no time
             return datetime.fromtimestamp(seconds, UTC)
         return as_utc(datetime.fromisoformat(value.strip()))
     except (AttributeError, ValueError, OverflowError):

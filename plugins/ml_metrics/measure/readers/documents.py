@@ -178,7 +178,7 @@ def documents_in(found: Readings, kind: DocumentFormat | None = None) -> Iterato
         for block in found.lines.blocks():
             yield from found.lines.values(block)
     elif kind == "csv":
-        yield from _rows(found)
+        yield from rows_of(found)
     else:
         data = found.content()
         value = (
@@ -203,13 +203,14 @@ def kind_of(found: Readings) -> DocumentFormat:
     return "json_lines" if has_lines(found) else "json"
 
 
-def _rows(found: Readings) -> Iterator[dict[str, str]]:
-    """Yield the rows of a table, as objects with the fields of its header."""
+def rows_of(found: Readings, comments: tuple[str, ...] = ()) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table, as objects with the fields of its header. `comments` begin lines that are no rows."""
     found.lines.check = bytes  # a last row without a line end is one
     lines = (
         f"{line}\n"
         for block in found.lines.blocks()
         for line in block.decode(errors="replace").removeprefix("\ufeff").replace("\0", "").split("\n")
+        if not line.startswith(comments)
     )
     first = next((line for line in lines if line.strip()), "")
     try:

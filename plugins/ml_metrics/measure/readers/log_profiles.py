@@ -76,7 +76,8 @@ def number(text: str) -> float | None:
     return number_in(text) if text else None
 
 
-THOUSANDS = re.compile(r"[+-]*\d+(,[^,.]{3}(\.[^,]*)?)+")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+"""A comma before other digits may be a decimal one."""
 
 
 def whole(text: str) -> int | None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.paths import find
 from ml_metrics.config.patterns import matches_file
+from ml_metrics.measure.readers.documents import rows_of
 from ml_metrics.measure.readers.format import each_object
-from ml_metrics.measure.readers.serving_sweeps import count_of, facts, rows_of_csv
+from ml_metrics.measure.readers.serving_sweeps import count_of, facts
 from ml_metrics.measure.readings import Readings
 from ml_metrics.measure.source import Found, Request, together
 from ml_metrics.measure.sweeps import Axis, Value, number, sweeps_of
+from ml_metrics.measure.text import number_in, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +36,10 @@ def read(request: Request) -> Found:
 def _read_file(readings: Readings, own: OwnCurves) -> None:
     for row in _rows(readings, own):
         settings = {name: found for name in (own.x, *own.series) if (found := at_path(row, name)) is not None}
+        for field in (own.x, *(y.field or name for name, y in own.y.items())):
+            content = at_path(row, field)
+            if isinstance(content, str) and content.strip() and number_in(content.strip()) is None:
+                readings.lines.reject(f"{quoted(field)} is not a plain number", content)
         values = {}
         for name, y in own.y.items():
             known = facts(name, y.unit or "")
@@ -52,8 +58,7 @@ def _read_file(readings: Readings, own: OwnCurves) -> None:
 def _rows(readings: Readings, own: OwnCurves) -> Iterator[Mapping[str, Any]]:
     name = readings.lines.file.name
     if name.endswith((".csv", ".tsv")):
-        lines = (line for line in readings.text_lines() if line and not line.startswith("#"))
-        yield from rows_of_csv(lines, "\t" if name.endswith(".tsv") else ",")
+        yield from rows_of(readings, ("#",))
         return
     for one in each_object(readings):
         found = [each.value for each in find(own.rows, one)] if own.rows else [one]

@@ -237,9 +237,9 @@ def _in_seconds(row: Mapping[str, str]) -> bool:
     return time is not None and tokens is not None and time * tokens < 30
 
 
-def rows_of_csv(lines: Iterable[str], delimiter: str = ",") -> Iterator[dict[str, str]]:
+def rows_of_csv(lines: Iterable[str]) -> Iterator[dict[str, str]]:
     """The rows of a table under its first line. Surplus cells are left out, and so is a row that is cut off."""
-    reader = csv.reader(lines, delimiter=delimiter)
+    reader = csv.reader(lines)
     header = [name.strip() for name in next(reader, [])]
     for row in reader:
         if len(row) >= len(header):

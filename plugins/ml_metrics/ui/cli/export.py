@@ -39,7 +39,7 @@ from ml_metrics.ui.dashboard.page import as_csv as safe_csv
 from ml_metrics.ui.openmetrics import openmetrics as as_openmetrics
 from ml_metrics.warehouse import JobRow, Warehouse
 
-VALUE = Columns("metric value unit better verdict=outcome lower upper")
+VALUE = Columns("metric value unit better verdict=outcome lower upper job_status")
 OPENMETRICS = Columns("metric value outcome unit")
 PREFIX = ":::MLLOG "
 WRITER = {"file": "ml-metrics", "lineno": 0}

@@ -73,6 +73,7 @@ def test_no_bytes_stop_a_profile(example: tuple[Any, ...], noise: bytes, at: int
     [
         ("7,033", 7033), ("1,017.62", 1017.62), ("1.05E+01", 10.5), ("16.7%", 16.7), ("596.2/596.2", 596.2),
         ("inf", math.inf), ("N/A", None), ("", None), ("1,2", None), ("12,34,567", None), ("x" * 10_000, None),
+        ("0,125", None), ("12345,678", None),
     ],
 )  # fmt: skip
 def test_numbers_as_programs_print_them(text: str, value: float | None) -> None:

@@ -90,6 +90,18 @@ def test_openmetrics_ends_as_its_parsers_require(good: str, ml: Shell) -> None:
     assert all(family.endswith(f"_{unit}") for family, unit in units.items())
 
 
+def test_a_table_read_back_has_the_runs_that_failed(tmp_path: Path, ml: Shell) -> None:
+    place, path = f"sqlite:///{tmp_path}/a.db", tmp_path / "a.csv"
+    states = [JobStatus.SUCCESS, JobStatus.FAILURE, JobStatus.TIMEOUT]
+    with open_warehouse(place) as warehouse:
+        for day, status in enumerate(states):
+            warehouse.load(record(day, {"loss_final": 1.0}, status=status))
+    path.write_text(exported(place, ml, "--format", "csv"))
+    assert [run.status for run in runs_of_file(path)] == states
+    path.write_text(re.sub(",[^,]*$", "", path.read_text(), flags=re.MULTILINE))  # of an older version
+    assert {run.status for run in runs_of_file(path)} == {JobStatus.SUCCESS}
+
+
 def test_junit_has_the_verdicts(good: str, ml: Shell) -> None:
     (suite,) = ET.fromstring(exported(good, ml, "--format", "junit"))
     rows = newest(good)

@@ -210,6 +210,14 @@ def test_each_sample_of_a_format_is_claimed_by_one_history_at_most() -> None:
     assert len({one.name for one in HISTORIES}) == len(HISTORIES)
 
 
+def test_numbers_that_are_no_seconds_since_1970_are_days_or_no_times() -> None:
+    assert moment_of("20260131", "x") == datetime(2026, 1, 31, tzinfo=UTC)
+    assert moment_of("1767312000", "x") == moment_of(1767312000000, "x") == datetime(2026, 1, 2, tzinfo=UTC)
+    for value in ("2026", "3", 12.5, 20260131, "202601310300"):
+        with pytest.raises(UnreadableInputError, match="is no time"):
+            moment_of(value, "x")
+
+
 def test_names_of_tests_are_valid_and_distinct() -> None:
     assert names_of(["a b"], "nightly") == {"a b": "nightly"}
     assert names_of(["A b", "c"], "x") == {"A b": "x-a-b", "c": "x-c"}

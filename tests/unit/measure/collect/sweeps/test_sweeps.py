@@ -174,6 +174,7 @@ def test_paths_lead_to_points_within_a_document(tmp_path: Path) -> None:
         {"a.json": [SECOND, FIRST]},
         {"a.jsonl": f"{json.dumps(SECOND)}\n{json.dumps(FIRST)}\n"},
         {"a.csv": "rate,mix,ok,ms.p99\n2,chat,0,0\n1,chat,1,5"},
+        {"a.csv": "\ufeffrate; mix; ok; ms.p99\n2; chat; 0; 0\n1; chat; 1; 5\n"},
         {"a.tsv": "# comment\nrate\tmix\tok\tms.p99\n1\tchat\t1\t5\n2\tchat\t0\t0\n"},
     ],
 )
@@ -182,6 +183,23 @@ def test_a_few_lines_describe_files_of_ones_own(files: dict[str, object], tmp_pa
     found = curves(tmp_path, curves=OWN)
     assert list(found) == ["chat/p99"]
     assert found["chat/p99"].points == (SweepPoint(1.0, 5.0), SweepPoint(2.0, 0.0, None, None, FAILED))
+
+
+def test_own_rows_and_numbers_that_are_left_out_are_told(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {"a.csv": 'rate,mix,ok,ms.p99\n1,chat,1,5\n2,chat,1,"1,310"\n"1,024",chat,1,6\n4,chat\n8,chat,1,1,310\n'},
+    )
+    found = collect_run(
+        MetricCollectionConfig.model_validate({"sources": {"curves": OWN}}), RunFolder(str(tmp_path)), None
+    )
+    assert [point.y for one in found.sweeps for point in one.points] == [5.0]
+    told = (
+        "'ms.p99' is not a plain number",
+        "'rate' is not a plain number",
+        "2 lines or values were left out: another number",
+    )
+    assert all(any(one in warning for warning in found.warnings) for one in told)
 
 
 def test_own_files_that_are_damaged_are_a_warning_and_are_read_by_nothing_else(tmp_path: Path) -> None:
