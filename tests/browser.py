@@ -13,7 +13,7 @@ from missing import missing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -66,6 +66,25 @@ class Watched:
     def wait_for_chart(self) -> None:
         """Wait until a chart is drawn."""
         self.page.locator("[data-drawn]").first.wait_for()
+
+
+def press_until(page: Page, key: str, wanted: Locator) -> None:
+    page.wait_for_load_state()  # keys act once the page's script has run
+    for _ in range(40):
+        page.keyboard.press(key)
+        if wanted.evaluate("one => one === document.activeElement"):
+            return
+    raise AssertionError(f"{key} does not reach {wanted}")
+
+
+def check_look(page: Page, name: str) -> None:
+    """No violation of accessibility, and nothing that is wider than the screen."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    assert [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found] == [], name
+    assert page.viewport_size is not None
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"], name
 
 
 def logged_in(browser: Browser, url: str, token: str, **more: Any) -> BrowserContext:

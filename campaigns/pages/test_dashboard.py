@@ -10,12 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from fastapi.routing import APIRoute
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from airflow_home import Home
-from browser import Watched, chromium, logged_in
+from browser import Watched, check_look, logged_in, press_until
 from campaigns.pages.hostile_names import STRINGS, run_of_everything
 from ml_metrics.core.model import JobStatus
 from ml_metrics.ui.cli.report import write_report
@@ -50,12 +49,6 @@ def home(home: Home) -> Home:
 def airflow(home: Home) -> Iterator[Standalone]:
     with api_server(home) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -169,10 +162,7 @@ def test_pages_have_no_accessibility_violation(watched: Watched) -> None:
         page = watched.go(path)
         if name in {"test", "compare"}:
             watched.wait_for_chart()
-        found = Axe().run(page).response["violations"]
-        assert [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found] == [], name
-        width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= page.viewport_size["width"], name
+        check_look(page, name)
     watched.errors = [error for error in watched.errors if "404" not in error]
 
 
@@ -260,15 +250,6 @@ def test_pages_follow_the_theme_that_is_chosen_in_airflow(watched: Watched) -> N
     airflow.evaluate("localStorage.setItem('theme', 'system')")
     expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
     airflow.close()
-
-
-def press_until(page: Page, key: str, wanted: Locator) -> None:
-    page.wait_for_load_state()  # keys act once the page's script has run
-    for _ in range(40):
-        page.keyboard.press(key)
-        if wanted.evaluate("one => one === document.activeElement"):
-            return
-    raise AssertionError(f"{key} does not reach {wanted}")
 
 
 def act_on(page: Page, entry: Locator) -> None:

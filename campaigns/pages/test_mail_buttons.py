@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from airflow_home import Home
-from browser import PAGE_MILLISECONDS, chromium
+from browser import PAGE_MILLISECONDS, check_look, press_until
 from ml_metrics.alerts import Act
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
@@ -50,12 +49,6 @@ def airflow(home: Home) -> Iterator[Standalone]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
-
-
 def mail(airflow: Standalone) -> str:
     """The HTML of a mail about the run that opened the incident."""
     buttons = buttons_of(SHIFTED, KEY, MessageKind.BROKEN, f"{airflow.url}/ml-metrics", tuple(Act))
@@ -63,29 +56,14 @@ def mail(airflow: Standalone) -> str:
     return compose(replace(report, problems=(replace(report.problems[0], picture=None),)), []).html
 
 
-def press_tab_until(page: Page, selector: str) -> None:
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        if page.locator(selector).first.evaluate("one => one === document.activeElement"):
-            return
-    raise AssertionError(f"Tab does not reach {selector}")
-
-
-def check_look(page: Page, name: str) -> None:
-    found = Axe().run(page).response["violations"]
-    assert [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found] == [], name
-    assert page.viewport_size is not None
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"], name
-
-
 def follow_button(page: Page, airflow: Standalone, home: Home, act: Act) -> None:
     """Press the button of the mail, and log in, by keyboard. Airflow's own pages are not ours to check."""
     page.set_content(mail(airflow))
-    press_tab_until(page, f"a.button[href*='act={act}']")
+    press_until(page, "Tab", page.locator(f"a.button[href*='act={act}']").first)
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="Log in")).to_be_visible()
     check_look(page, "the page without a login")
-    press_tab_until(page, "main a")
+    press_until(page, "Tab", page.locator("main a").first)
     page.keyboard.press("Enter")
     page.locator("input[name=username]").fill("admin")
     page.keyboard.press("Tab")

@@ -56,9 +56,9 @@ def exact(values: Iterable[float | None], unit: str = "") -> list[str]:
     return readable(values, unit, 6)
 
 
-def change(percent: float) -> str:
-    """`+8.42 %`, `-12,300 %`."""
-    return f"{'+' if percent > 0 else ''}{readable([percent], digits=3)[0]} %"
+def change(percent: float | None) -> str:
+    """`+8.42 %`, `-12,300 %`; `-` for None."""
+    return "-" if percent is None else f"{'+' if percent > 0 else ''}{readable([percent], digits=3)[0]} %"
 
 
 def duration(seconds: float | None) -> str:

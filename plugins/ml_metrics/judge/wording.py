@@ -1,4 +1,4 @@
-"""The texts of conditions and verdicts. Numbers are formatted with %.6g."""
+"""The texts of conditions and verdicts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from ml_metrics.config.conditions import Against, Comparison, Condition
 from ml_metrics.core.model import Bounds
-from ml_metrics.core.units import quantities
+from ml_metrics.core.units import exact, quantities
 from ml_metrics.judge.noise import LEAST_RATE
 
 COMPARED = {
@@ -69,16 +69,15 @@ def violation(value: float, bounds: Bounds, unit: str = "") -> str:
 def _bound(condition: Condition) -> str:
     threshold = condition.success_threshold
     if (given := threshold.within_bounds) is not None:
-        lower = "-inf" if given.lower is None else f"{given.lower:.6g}"
-        upper = "inf" if given.upper is None else f"{given.upper:.6g}"
-        return f"({lower}, {upper})"
+        lower, upper = exact([given.lower, given.upper])
+        return f"({lower if given.lower is not None else '-inf'}, {upper if given.upper is not None else 'inf'})"
     if threshold.fixed_value is not None:
-        return f"{threshold.fixed_value:.6g}"
+        return exact([threshold.fixed_value])[0]
     sign = SIGNS[condition.comparison.removesuffix("_or_equal")]
     best = condition.against is Against.BEST
     if threshold.percent is not None:
         target = threshold.percent.value
-        level = f"{target:.6g}" if target is not None else ("best level" if best else "mean")
+        level = exact([target])[0] if target is not None else ("best level" if best else "mean")
         return f"{level} {sign} {threshold.percent.percent:g} %"
     if threshold.mads_from_median is not None:
         return f"{'best level' if best else 'median'} {sign} {threshold.mads_from_median:g} MAD"

@@ -29,8 +29,10 @@ from ml_metrics.core.errors import (
     UnreadableInputError,
     WarehouseError,
 )
+from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of, printable
+from ml_metrics.core.units import quantity
 from ml_metrics.core.values import short_hash
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.pipeline.experiments import BISECT, DECIDE, question_run_id
@@ -151,7 +153,7 @@ class CollectMetrics(MeasuringTask):
         for note in collected.notes:
             self.log.info("%s", printable(note))
         for metric in collected.metrics:
-            self.log.info("%s = %.6g", printable(metric.name), metric.value)
+            self.log.info("%s = %s", printable(metric.name), quantity(metric.value, metric.unit))
         return f"{len(collected.metrics)} metrics from {collected.files} files"
 
 
@@ -163,7 +165,7 @@ class MeasureGoodput(MeasuringTask):
         for warning in report.warnings:
             self.log.warning("%s", printable(warning))
         for metric in report.metrics():
-            self.log.info("%s = %.6g", printable(metric.name), metric.value)
+            self.log.info("%s = %s", printable(metric.name), quantity(metric.value, metric.unit))
         return report.summary
 
 
@@ -177,7 +179,7 @@ class JudgeRun(TestTask):
         for warning in efficiency.warnings:
             self.log.warning("%s", printable(warning))
         for name, value in efficiency.values.items():
-            self.log.info("%s = %.6g", name, value)
+            self.log.info("%s = %s", name, quantity(value, kind_of(name).unit))
         with warehouse() as open_warehouse:
             run = run_of(self.test.name, context)
             judgement = steps.judge(self.test, run, state, open_warehouse)

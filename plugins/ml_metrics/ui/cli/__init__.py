@@ -47,8 +47,8 @@ class _OneLine:
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
-        plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         """None after the command: a log handler that was made meanwhile then writes to whatever is standard output."""
+        plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         self._paints = not plain and bool(getattr(stream, "isatty", bool)())
 
     def write(self, text: str) -> int:
@@ -77,7 +77,7 @@ def _run(argv: list[str]) -> int:
     if name == "--version":
         print(f"ml-metrics {__version__}")
         return 0
-    if not all(map(_is_text, argv)):
+    if any(one.replace("\0", "").encode(errors="ignore").decode() != one for one in argv):
         return _fail("", "an argument holds a NUL byte or is not UTF-8 text")
     if name not in COMMANDS:
         from ml_metrics.core.text import did_you_mean
@@ -108,10 +108,3 @@ def _fail(command: str, message: str) -> int:
     text = "\n".join(map(printable, message.splitlines()))
     print(f"{' '.join(filter(None, ('ml-metrics', command)))}: {text}", file=sys.stderr)
     return USAGE
-
-
-def _is_text(argument: str) -> bool:
-    try:
-        return b"\0" not in argument.encode()
-    except UnicodeEncodeError:  # what was typed is not UTF-8
-        return False

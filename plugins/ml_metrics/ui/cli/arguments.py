@@ -18,8 +18,6 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.values import as_utc
 
-MAX_SECONDS = 1e9
-"""About 32 years: longer than any job, shorter than what a clock of the system can wait."""
 CHECK_SECONDS = 30
 """How long one check of `doctor` or `clusters` may take, unless its user says otherwise."""
 
@@ -133,7 +131,8 @@ def positive_number(unit: str, maximum: float) -> Callable[[str], float]:
     return parse
 
 
-seconds = positive_number("seconds", MAX_SECONDS)
+seconds = positive_number("seconds", 1e9)
+"""Up to 32 years: longer than any job, shorter than what a clock of the system can wait."""
 days = positive_number("days", 36_500)
 
 

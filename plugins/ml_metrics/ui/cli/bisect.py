@@ -46,7 +46,7 @@ from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import open_chosen
 from ml_metrics.ui.cli.inputs import read_repeats, read_text
-from ml_metrics.ui.cli.output import give, tell, write_file
+from ml_metrics.ui.cli.output import Steps, give, tell, write_file
 
 SECONDS = 300.0
 """How long git may take to list commits, or to check one out."""
@@ -121,17 +121,13 @@ PARAMETERS = {COMMITS: "commit", PACKAGES: "packages"}
 """The parameter of the test that takes such a candidate, if `--parameter` names none."""
 SOURCES = {IMAGES: experiments.Source.HISTORY, TAGS: experiments.Source.TAGS, PACKAGES: experiments.Source.PACKAGES}
 ASKED = ("test", "metric", "candidates", "good", "bad", "max_runs", "effect", "run", "build", "repository")
+"""The question about a test, which stays the same while the history grows."""
 
 
 def parameter_of(arguments: Arguments) -> str:
     if arguments.parameter:
         return str(arguments.parameter)
     return experiments.IMAGE if arguments.build else PARAMETERS.get(arguments.candidates, experiments.IMAGE)
-
-
-def asked(arguments: Arguments) -> dict[str, Any]:
-    """The question about a test. It stays the same while the history grows."""
-    return {**{name: getattr(arguments, name) for name in ASKED}, "parameter": parameter_of(arguments)}
 
 
 def search_of_files(arguments: Arguments) -> Search:
@@ -273,14 +269,15 @@ def run(arguments: Arguments) -> int:
         return 0
     metric = arguments.metric or arguments.file_metric or ""
     unit = kind_of(metric).unit
-    question = asdict(listed) if listed else asked(arguments)
+    asked = {**{name: getattr(arguments, name) for name in ASKED}, "parameter": parameter_of(arguments)}
+    question = asdict(listed) if listed else asked
     # what the journal of a test's search has besides the question
     derived = None if listed else lambda: {"search": asdict(search_of_test(arguments))}
     path = measuring.journal_path("bisect", arguments.journal, {**question, "run": arguments.run})
     with measuring.journal_of(question, path, derived) as journal:
         measuring.show_journal(journal, arguments.journal)
         search = listed or Search.from_document(journal.question.get("search") or {})
-        lines = journal.lines
+        lines, told = journal.lines, Steps()
         probes = [probe_of(f"{path}:{number}", line) for number, line in enumerate(lines, start=2)]
         if not lines:
             for line in _plan(search):
@@ -288,7 +285,7 @@ def run(arguments: Arguments) -> int:
         while isinstance(step := next_probe(search, probes), int):
             journal.add(made(step, search.candidates[step], arguments, lines))
             probes.append(probe_of(str(path), lines[-1]))
-            _report(search, probes, lines[-1]["reason"], unit)
+            told(_told(search, probes, lines[-1]["reason"], unit))
     if arguments.junit:
         write_file(arguments.junit, junit(metric or "metric", step))
     in_markdown = [markdown(search, probes, step, unit)] if arguments.markdown else None
@@ -315,15 +312,16 @@ def _plan(search: Search) -> list[str]:
     return [f"candidates: {len(search.candidates):,}, from {first} to {last}", f"planned: {expectation(search)}"]
 
 
-def _report(search: Search, probes: Sequence[Probe], reason: str, unit: str) -> None:
+def _told(search: Search, probes: Sequence[Probe], reason: str, unit: str) -> str:
     probe = probes[-1]
-    value = f"{probe.state.value}{', ' if reason else ''}{reason}" if probe.value is None else _shown(probe.value, unit)
-    text = f"run {len(probes)} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {value}"
-    tell(text)
-
-
-def _shown(value: float | Sweep, unit: str) -> str:
-    return counted(len(value.measured), "point") if isinstance(value, Sweep) else quantity(value, unit)
+    match probe.value:
+        case None:
+            shown = ", ".join(filter(None, (probe.state.value, reason)))
+        case Sweep():
+            shown = counted(len(probe.value.measured), "point")
+        case _:
+            shown = quantity(probe.value, unit)
+    return f"run {len(probes)} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {shown}"
 
 
 def _lines(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # importing Airflow logs, which no document may contain
 
 
 DEFAULT = "(default)"
-NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -40,7 +39,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    if arguments.namespace and not NAMESPACE.fullmatch(arguments.namespace):
+    if arguments.namespace and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", arguments.namespace):
         raise UsageError(f"--namespace {arguments.namespace!r} is not the name of a namespace")
     if arguments.action is None:
         return _show(arguments)

@@ -38,8 +38,6 @@ def environment_of(tests: Sequence[TestDefinition], folder: RunFolder) -> Enviro
     return Environment.of(state.identity[1], state.params) if folder.read("run") is not None else Environment()
 
 
-NUMBERS_WIDTH = 36
-"""The columns that follow a metric's name."""
 BAR_WIDTH = 40
 
 
@@ -104,7 +102,7 @@ class _Bar(Progress):
 
 def _table(collected: Collected) -> Iterator[str]:
     longest = max([len("metric"), *(len(metric.name) for metric in collected.metrics)])
-    width = min(columns() - NUMBERS_WIDTH, longest)
+    width = min(columns() - 36, longest)  # beside three columns of numbers
     yield f"{'metric':<{width}} {'value':>13} {'step':>10} {'points':>9}"
     for metric in collected.metrics:
         step = "" if metric.step is None else metric.step

@@ -33,7 +33,7 @@ from ml_metrics.pipeline.experiments import IMAGE, node_of
 from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, pair
 from ml_metrics.ui.cli.inputs import read_repeats
-from ml_metrics.ui.cli.output import give, table, tell, warn, write_file
+from ml_metrics.ui.cli.output import Steps, give, table, tell, warn, write_file
 
 Ended = tuple[list["Compared"], "Step", list[str]]
 """The answers, the last step, and what limits the answers: runs that broke, hosts that changed."""
@@ -60,7 +60,7 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
         tell(f"planned: {planned}")
     with measuring.journal_of(question, path) as journal:
         measuring.show_journal(journal, arguments.journal)
-        lines = journal.lines
+        lines, told = journal.lines, Steps()
         runs = [_run_of(f"{path}:{number}", line) for number, line in enumerate(lines, start=2)]
         while (step := compare.next_step(plan, _apart(runs, lines, plan.effect))).runs:
             arm = step.runs[0]
@@ -75,8 +75,7 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
                 for metric, value in runs[-1].values.items()
             )
             text = f"run {len(runs)} of at most {plan.max_runs}: {arm} {versions[arm]}: "
-            text += shown or f"broken: {lines[-1]['reason']}"
-            tell(text)
+            told(text + (shown or f"broken: {lines[-1]['reason']}"))
     (warn if step.broken else tell)(f"{len(runs)} runs: {step.reason}")
     if not (found := compare.answers(plan, _apart(runs, lines, plan.effect), facts)):
         reasons = dict.fromkeys(printable(_text(line, "reason")) for line in lines if line.get("reason"))

@@ -23,9 +23,6 @@ from ml_metrics.ui.cli.output import give, minute, sparkline, table
 from ml_metrics.warehouse import JobRow, Warehouse
 
 PICTURE = 32
-FAR = 10.0
-"""From which quotient of the greatest and the smallest value on the picture is logarithmic."""
-NO_CURVE = "the newest runs have no curve; docs/curves.md names the files that are read as curves"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -41,7 +38,8 @@ def run(arguments: Arguments) -> int:
     with open_chosen(arguments) as warehouse:
         found = _run_of(warehouse, arguments)
         if found is None:
-            give(arguments, {"test": arguments.test, "run_key": None, "curves": []}, [NO_CURVE])
+            none = "the newest runs have no curve; docs/curves.md names the files that are read as curves"
+            give(arguments, {"test": arguments.test, "run_key": None, "curves": []}, [none])
             return 1
         job, sweeps, earlier = found
         verdicts = {
@@ -109,7 +107,7 @@ def _picture(job: JobRow, sweep: Sweep, past: Sequence[Sweep], verdict: StoredMe
     known = {x: [each[x] for each in before if x in each] for x in points}
     every = [*points.values(), *(y for ys in known.values() for y in ys)]
     low, high = min(every, default=0.0), max(every, default=0.0)
-    scale = math.log if low > 0 and high / low >= FAR else float
+    scale = math.log if low > 0 and high / low >= 10 else float
     first, width = scale(low), scale(high) - scale(low)
 
     def place(value: float) -> int:

@@ -127,9 +127,7 @@ def _job_in(log: str) -> str:
 
 
 def _cloud_log(arguments: Arguments) -> CloudLogger | None:
-    if not arguments.log.startswith(CLOUD):
-        return None
-    return CloudLogger.at(arguments.log, arguments.job)
+    return CloudLogger.at(arguments.log, arguments.job) if arguments.log.startswith(CLOUD) else None
 
 
 def _gcp_options(arguments: Arguments) -> GCPOptions | None:

@@ -33,7 +33,6 @@ HEAD = ("run", "stopped", "status", "verdict", "took", "goodput")
 MAX_RUNS_WITH_REASON, MAX_METRICS_WITH_REASON = 50, 20
 """For how many of the newest runs, and by how many judged metrics, the reason is looked for."""
 DEFAULT_LIMIT = 20
-MAX_NEWEST_RUNS = 10
 MAX_LIMIT = 1_000_000
 VALUE = Columns(
     "run_key timestamp value lower upper job_status verdict=outcome severity rule baseline_points step non_finite trial"
@@ -108,7 +107,7 @@ def _newest(warehouse: Warehouse, by_metric: Mapping[str, Sequence[StoredMetric]
     """The newest value of each metric, as a whole row where possible: only those have unit, condition and severity."""
     # most metrics have their newest value in the newest run
     ends = _in_time([points[-1] for points in by_metric.values()])
-    newest_runs = list(dict.fromkeys(Place(one.run_key, one.test, one.timestamp) for one in ends))[-MAX_NEWEST_RUNS:]
+    newest_runs = list(dict.fromkeys(Place(one.run_key, one.test, one.timestamp) for one in ends))[-10:]
     stored = {(run.run_key, row.metric): row for run in newest_runs for row in warehouse.metrics.of_run(run)}
     return {metric: stored.get((points[-1].run_key, metric), points[-1]) for metric, points in by_metric.items()}
 

@@ -42,11 +42,6 @@ from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehou
 from ml_metrics.ui.cli.output import tell
 from ml_metrics.warehouse import JobRow, Warehouse
 
-MOST_PERCENT = 1_000.0
-UNTESTABLE = 125
-"""The exit code with the same meaning for `git bisect run`."""
-UNKNOWN = frozenset({126, 127})
-"""The exit codes of a shell that cannot run, or cannot find, a command."""
 VALUE = "value"
 """The metric of a command that prints only a number."""
 
@@ -68,7 +63,7 @@ def percent(argument: str) -> float:
         value = float(argument.strip().removesuffix("%"))
     except ValueError:
         value = 0.0
-    if not 0 < value <= MOST_PERCENT:
+    if not 0 < value <= 1_000:
         raise argparse.ArgumentTypeError(f"{argument!r} should be a percentage above 0 such as 2%")
     return value
 
@@ -106,9 +101,9 @@ def output_of(candidate: str, command: str, timeout: float | None, folder: str |
         output, code = _output_in_time(command, timeout, shell=True, env=environment, cwd=folder)  # noqa: S604
     except subprocess.TimeoutExpired:
         return TrialRun(candidate, State.BROKEN, reason=f"it took more than {timeout:g} s")
-    if code in UNKNOWN:
+    if code in {126, 127}:  # of a shell that cannot run, or cannot find, a command
         raise UsageError(f"the shell cannot run {command!r}: exit code {code}")
-    state = State.UNTESTABLE if code == UNTESTABLE else State.BROKEN
+    state = State.UNTESTABLE if code == 125 else State.BROKEN  # as for `git bisect run`
     return TrialRun(candidate, state, reason=f"exit code {code}") if code else output
 
 
@@ -145,15 +140,12 @@ def _number(value: object) -> float | None:
         return None
 
 
-TURNS, ROUNDS = 20_000, 20
-
-
 def loop_seconds() -> float:
     """About a millisecond: the fastest of some rounds, since others were interrupted."""
     fastest = math.inf
-    for _ in range(ROUNDS):
+    for _ in range(20):
         started, total = time.perf_counter(), 0
-        for number in range(TURNS):
+        for number in range(20_000):
             total += number & 7
         fastest = min(fastest, time.perf_counter() - started)
     return fastest
@@ -186,12 +178,6 @@ def past_values(arguments: Arguments, metrics: Sequence[str] | None) -> dict[str
         return {}
 
 
-RECENT = 50
-"""The newest runs among which a new one is searched: others may start meanwhile."""
-LAST_LINES = 5
-"""Lines of Airflow's output that are shown if a run recorded nothing."""
-
-
 def measured_trial(arguments: Arguments, parameter: str, version: str, node: str = "") -> TrialRun:
     """On a node if one is named. A run whose workload failed has no values, and states the reason."""
     before = _recorded(arguments)
@@ -205,7 +191,7 @@ def measured_trial(arguments: Arguments, parameter: str, version: str, node: str
             own = metadata.get(f"param.{parameter}", row.image if parameter == IMAGE else None)
             if own == version:
                 return _measured(version, warehouse, row, metadata)
-    print("\n".join(map(printable, output.splitlines()[-LAST_LINES:])), file=sys.stderr)
+    print("\n".join(map(printable, output.splitlines()[-5:])), file=sys.stderr)
     return TrialRun(version, State.BROKEN, reason="the run recorded nothing")
 
 
@@ -230,7 +216,8 @@ def _recorded(arguments: Arguments) -> frozenset[str]:
 
 
 def _newest(warehouse: Warehouse, test: str) -> list[JobRow]:
-    return warehouse.runs.newest(test, RECENT, trials=True)
+    """Among which a new one is searched: others may start meanwhile."""
+    return warehouse.runs.newest(test, 50, trials=True)
 
 
 def _airflow(command: list[str], timeout: float | None) -> str:

@@ -44,7 +44,10 @@ def run(arguments: Arguments) -> int:
     state = SendersState(None)
     try:
         with open_chosen(arguments) as warehouse:
-            done = _send(warehouse) if arguments.send else None
+            if arguments.send:
+                from ml_metrics.airflow import load_mail_settings
+
+                done = send_pending(warehouse, load_mail_settings(), sender=COMMAND_LINE, without_pauses=True)
             newest, state = warehouse.senders.newest(), warehouse.senders.state(now)
             messages = _read(warehouse, arguments, now)
             if arguments.test and not messages:
@@ -64,12 +67,6 @@ def run(arguments: Arguments) -> int:
     lines = [*sender_lines(newest, state, now), *_lines(messages, pending=arguments.pending)]
     give(arguments, document | ({"pass": asdict(done)} if done else {}), lines)
     return 1 if done and done.pending else 0
-
-
-def _send(warehouse: Warehouse) -> SenderPass:
-    from ml_metrics.airflow import load_mail_settings
-
-    return send_pending(warehouse, load_mail_settings(), sender=COMMAND_LINE, without_pauses=True)
 
 
 def _read(warehouse: Warehouse, arguments: Arguments, now: datetime) -> list[StoredMessage]:

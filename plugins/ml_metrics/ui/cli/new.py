@@ -17,7 +17,6 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -46,10 +45,6 @@ QUESTIONS = {
     "owner": "owner",
     "schedule": "schedule, such as 0 3 * * * (empty: by hand)",
 }
-SET_BY_US = {"JOB_NAME", "POD_NAME", "POD_NAMESPACE", "POD_UID"}
-"""Variables of the older system's templates that a workload has anyway, or does not need."""
-MOST_CONDITIONS = 8
-"""More conditions than this are for their author to choose."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -78,7 +73,9 @@ def run(arguments: Arguments) -> int:
     conditions = _conditions(folder) if folder else []
     test, path = _write(root, _text(answers, conditions))
     document = {"test": test.name, "file": str(path), "conditions": conditions}
-    unread = ", ".join(_unread(folder)) if folder else ""
+    limits, usual_config = Settings.load().limits, MetricCollectionConfig()
+    explained = (explain_file(file, folder, usual_config, limits) for file in folder.files()) if folder else ()
+    unread = ", ".join(one.file for one in explained if one.proposed)  # files with numbers that no source reads
     explain = f"`ml-metrics collect --explain {shlex.quote(str(arguments.run_dir))}`"
     lines = [
         f"wrote {path}, with {counted(len(test.regression_test_config.metric_success_conditions), 'condition')}",
@@ -147,7 +144,9 @@ def _of_manifest(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path} is not a Job or CronJob with one container: {type(error).__name__}: {error}"
         ) from error
-    unknown = [name for name, one in env.items() if "value" not in one and name not in SET_BY_US]
+    # of the older system's templates: a workload has these variables anyway, or does not need them
+    set_by_us = {"JOB_NAME", "POD_NAME", "POD_NAMESPACE", "POD_UID"}
+    unknown = [name for name, one in env.items() if "value" not in one and name not in set_by_us]
     if left := [
         *unknown,
         *(key for one in references for key in one),
@@ -176,14 +175,7 @@ def _conditions(folder: RunFolder) -> list[tuple[str, str]]:
         for one in collected.metrics
         if one.better in words and one.name != "total_wall_time" and not is_generated(one.name)
     ]
-    return found[:MOST_CONDITIONS]
-
-
-def _unread(folder: RunFolder) -> Iterator[str]:
-    """Yield the files with numbers that become metrics only by a config."""
-    limits = Settings.load().limits
-    explained = (explain_file(file, folder, MetricCollectionConfig(), limits) for file in folder.files())
-    yield from (one.file for one in explained if one.proposed)
+    return found[:8]  # more are for their author to choose
 
 
 def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:

@@ -21,6 +21,7 @@ from ml_metrics.ui.cli.arguments import Arguments, UsageError
 
 WIDTH = 80
 REDRAW_SECONDS = 0.1
+LINE_SECONDS = 60.0
 GAP = "  "
 BARS = "▁▂▃▄▅▆▇█"
 NO_VALUE = "·"
@@ -77,6 +78,18 @@ def tell(text: str) -> None:
     """A line on standard error about how far something is, on a terminal alone: in a pipe, only problems are there."""
     if sys.stderr.isatty():
         print(printable(text), file=sys.stderr, flush=True)
+
+
+class Steps:
+    """How far a long command is: each line on a terminal, and one a minute where only problems are shown else."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + LINE_SECONDS
+
+    def __call__(self, line: str) -> None:
+        if sys.stderr.isatty() or time.monotonic() >= self._next:
+            self._next = time.monotonic() + LINE_SECONDS
+            print(printable(line), file=sys.stderr, flush=True)
 
 
 def warn(message: str) -> None:

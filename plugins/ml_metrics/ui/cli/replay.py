@@ -57,9 +57,13 @@ _WORDS = re.compile(
     (?:\s*(?:wait\s+(?P<wait>\d{{1,9}})|window\s+(?P<window>\d{{1,9}})))*""",
     re.VERBOSE | re.IGNORECASE,
 )
-_UNITS = {"sigma": "sd", "percent": "%"}
-_THRESHOLDS = {"sd": "stddevs_from_mean", "mad": "mads_from_median", "%": "percent_difference"}
-_LEVELS = {"sd": "mean", "mad": "median", "%": "mean"}
+_UNITS = {
+    **dict.fromkeys(("sd", "sigma"), ("stddevs_from_mean", "mean")),
+    **dict.fromkeys(("%", "percent"), ("percent_difference", "mean")),
+    "mad": ("mads_from_median", "median"),
+    "": ("", ""),
+}
+"""The threshold in such units, and what it is from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +115,18 @@ def _in_words(text: str) -> dict[str, Any] | None:
     if found is None or not text.strip():
         return None
     word = found.groupdict()
-    unit = (word["unit"] or "").lower()
-    unit = _UNITS.get(unit, unit)
+    threshold, level = _UNITS[(word["unit"] or "").lower()]
     content: dict[str, Any] = {"comparison": word["comparison"].lower()} if word["comparison"] else {}
     if word["fixed"]:
         content["success_threshold"] = {"fixed_value": float(word["fixed"])}
-    elif unit:
-        content["success_threshold"] = {_THRESHOLDS[unit]: float(word["size"])}
+    elif threshold:
+        content["success_threshold"] = {threshold: float(word["size"])}
     elif word["change"]:
         content["success_threshold"] = {"change_point": {}}
     against = (word["against"] or "").lower()
     if against == "best":
         content["against"] = "best"
-    elif against and against != _LEVELS.get(unit):
+    elif against and against != level:
         return None
     if word["least"]:
         content["min_change"] = {"percent": float(word["least"])}

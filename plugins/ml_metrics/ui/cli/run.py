@@ -29,20 +29,21 @@ from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.document import SUFFIXES
 from ml_metrics.config.loading import load_file, load_test, load_tests
 from ml_metrics.config.params import NO, RUN_OVERRIDES, TRIAL, allowed_by_hand, check_program
-from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.errors import ConfigError, MlMetricsError
 from ml_metrics.core.model import BROKEN, JobStatus, Outcome, Run, StoredMetric
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean, printable
-from ml_metrics.core.units import duration
+from ml_metrics.core.units import change, duration
 from ml_metrics.judge import Reference
-from ml_metrics.pipeline import steps
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
+from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, pair
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, give, table
 from ml_metrics.ui.dashboard.links import ServerLinks
-from ml_metrics.ui.dashboard.page import Columns, change_text, shown_of
+from ml_metrics.ui.dashboard.page import Columns, shown_of
 from ml_metrics.ui.dashboard.status_letters import why_of
 from ml_metrics.warehouse import JobRow, Warehouse, references_of
 
@@ -236,8 +237,18 @@ def result_of(warehouse: Warehouse, job: JobRow) -> dict[str, Any]:
         "passed": is_good and job.verdict != Outcome.FAIL,
         "why": why_of(warehouse, job, judged, references),
         "metrics": [_metric(row, references.get(row.metric)) for row in judged],
+        "unconfirmed": _unconfirmed(folder),
         "look": {name: place for name, place in look.items() if place},
     }
+
+
+def _unconfirmed(folder: RunFolder | None) -> list[dict[str, Any]]:
+    """What alerts only if further runs confirm it, as far as the run folder is here."""
+    try:
+        judgement = RunState(folder).judgement if folder else None
+    except MlMetricsError:
+        return []
+    return [asdict(one) for one in judgement.unconfirmed] if judgement else []
 
 
 def _metric(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
@@ -246,7 +257,7 @@ def _metric(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
         **METRIC.document(row),
         "reference": reference.level if reference else None,
         "percent": percent,
-        "shown": shown_of(row, change=change_text(percent)),
+        "shown": shown_of(row, change=change(percent)),
     }
 
 
@@ -263,5 +274,8 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     if result["why"] and not result["passed"]:
         yield f"why      {printable(result['why'])}"
+    for one in result["unconfirmed"]:
+        so_far = f"{one['broken']} of {one['required']} runs"
+        yield f"alert    none: {printable(one['metric'])} is not yet confirmed: {so_far}"
     for name, place in result["look"].items():
         yield f"{name:<8} {printable(place)}"

@@ -27,13 +27,7 @@ from ml_metrics.ui.dashboard.page import (
     number_text,
     problems_by_test,
 )
-from ml_metrics.ui.dashboard.status_letters import (
-    BAD,
-    Letter,
-    by_run,
-    letter_of,
-    reason_of,
-)
+from ml_metrics.ui.dashboard.status_letters import BAD, TROUBLE, Letter, by_run, letter_of, reason_of
 from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, RunSums, TestStatus, Warehouse
 
 RUN_COLUMNS = 30
@@ -187,7 +181,6 @@ ORDERS = (*SORTS, *(f"-{each}" for each in SORTS))
 """What the rows are sorted by: the worst first; with `-`, the other way round."""
 SORTS_OF_SUMS = {"pass", "goodput"}
 """The sorts that need the runs of every test; for the others, those of the tests on the page are enough."""
-WITH_REASON = BAD | {Letter.WARNED}
 ABOUT = Columns(
     "test dag_id=status.newest.dag_id owner=status.owner framework=status.framework accelerator=status.accelerator "
     "pass_rate_percent=pass_rate goodput_percent=goodput last_good=status.last_good"
@@ -395,7 +388,7 @@ def _html_of_cell(row: Row, cell: Cell | None, column: Column, links: Links) -> 
     else:
         day = column.key if column.day else ""
         link = links.test(row.test, since=day, until=day)
-    return f"<td class={cell.worst.css}>{_linked(row, cell, link) if cell.worst in WITH_REASON else escape(cell.text)}"
+    return f"<td class={cell.worst.css}>{_linked(row, cell, link) if cell.worst in TROUBLE else escape(cell.text)}"
 
 
 def _linked(row: Row, cell: Cell, link: str) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 from ml_metrics.alerts.charts import Axis, comparison_chart, sweep_chart
 from ml_metrics.config.collection import known_about
 from ml_metrics.core.model import BROKEN, SWEEP, JobStatus, StoredMetric, Sweep
+from ml_metrics.core.units import change
 from ml_metrics.judge import change_text, compare
 from ml_metrics.judge.compare import Compared
 from ml_metrics.ui.dashboard.links import BadQueryError, Span, choice, span_of, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_script
 from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, interval_text, number_text, value_text
-from ml_metrics.ui.dashboard.page import change_text as percent_text
 from ml_metrics.ui.dashboard.status_letters import is_bad
 from ml_metrics.warehouse import JobRow, Place, TestStatus, Warehouse, good_before
 
@@ -222,6 +222,11 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
         found.sort(key=lambda one: (ORDER.index(one.answer), one.metric not in sides[1].broken, one.metric))
     differing, equal = _attributes(warehouse, sides) if sides else ([], 0)
     over = [metric for metric in sides[1].curves if metric in sides[0].curves][:SHOWN_SWEEPS] if sides else []
+    # the newest curve of the candidate over the range of those of the base
+    drawn = [
+        (f"sweep-{at}", sweep_chart(sides[1].curves[metric][-1], sides[0].curves[metric]))
+        for at, metric in enumerate(over)
+    ]
     curves = with_query("curves", run=names[1], **{"with": names[0]}) if kind == "runs" and sides else ""
     return Page(
         "compare.html",
@@ -242,7 +247,7 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
             "effect": EFFECT,
             "curves_address": curves,
             "sweeps": over,
-            **({"charts": charts_script(_drawn(over, *sides), {})} if curves or over else {}),
+            **({"charts": charts_script(drawn, {})} if curves or over else {}),
         },
         document=lambda: {
             "kind": kind, "base": names[0], "candidate": names[1],
@@ -251,14 +256,6 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
         },
         table=lambda: _rows_of_two(found),
     )  # fmt: skip
-
-
-def _drawn(metrics: Sequence[str], base: Side, candidate: Side) -> list[tuple[str, dict[str, Any]]]:
-    """The newest curve of the candidate over the range of those of the base."""
-    return [
-        (f"sweep-{at}", sweep_chart(candidate.curves[metric][-1], base.curves[metric]))
-        for at, metric in enumerate(metrics)
-    ]
 
 
 def _sensible(
@@ -329,9 +326,9 @@ def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple
     for name in names:
         before, after = was.get(name), now.get(name)
         if (before or "") != (after or ""):
-            change = change_text(name, before, after)
-            is_secret = change.endswith("(values not shown)")
-            differing.append((name, "" if is_secret else before or "", "" if is_secret else after or "", change))
+            text = change_text(name, before, after)
+            is_secret = text.endswith("(values not shown)")
+            differing.append((name, "" if is_secret else before or "", "" if is_secret else after or "", text))
     return differing, len(names) - len(differing)
 
 
@@ -339,7 +336,7 @@ def _shown(one: Compared) -> dict[str, str]:
     return {
         "base": number_text(one.base.level, one.unit),
         "candidate": number_text(one.candidate.level, one.unit),
-        "change": percent_text(one.change_percent),
+        "change": change(one.change_percent),
         "interval": interval_text(one.interval),
     }
 

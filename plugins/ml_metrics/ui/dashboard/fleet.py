@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from ml_metrics.alerts import NODE_DAYS, NODE_METRICS, NodesFound, nodes_found
+from ml_metrics.alerts import NODE_DAYS, NODE_METRICS, nodes_found
 from ml_metrics.core.money import money_of
 from ml_metrics.core.values import start_of_day
 from ml_metrics.measure.efficiency import Bill, bill_of, bills_by, csv_rows, troubles_of, words_of
 from ml_metrics.ui.dashboard.links import choice, span_of, text
-from ml_metrics.ui.dashboard.page import Page, Reader
+from ml_metrics.ui.dashboard.page import Columns, Page, Reader
 from ml_metrics.warehouse import Warehouse
 
 VIEWS = ("cost", "nodes")
+NODE = Columns("node=name slow percent low high runs visits")
 DAYS = 7
 MOST_ROWS, MOST_NODES = 200, 1_000
 """The rows of a table. More are in the CSV file."""
-MOST_BARS = 100
-"""The days of the chart. The sums and the table have all."""
 
 
 def page_of_fleet(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
@@ -77,7 +76,7 @@ def _cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Pag
 
 def _bars(days: Mapping[str, Bill], currency: str) -> Iterator[dict[str, Any]]:
     """The days, oldest first, in percent of the most expensive one: what was productive, and the rest above it."""
-    shown = sorted(days.items())[-MOST_BARS:]
+    shown = sorted(days.items())[-100:]  # the sums and the table have all
     most = max((bill.amounts.get(currency, 0) for _, bill in shown), default=0)
     for day, bill in shown if most else ():
         whole, good = (of.get(currency, 0) / most * 100 for of in (bill.amounts, bill.reasons.get("productive", {})))
@@ -108,11 +107,5 @@ def _nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Pa
             "runs": found.runs,
         },
         document=found.document,
-        table=lambda: _rows_of_nodes(found),
+        table=lambda: [(*NODE.names, "tests"), *((*NODE.values(one), len(one.tests)) for one in found.effects)],
     )
-
-
-def _rows_of_nodes(found: NodesFound) -> Iterator[Sequence[Any]]:
-    yield ("node", "slow", "percent", "low", "high", "runs", "visits", "tests")
-    for one in found.effects:
-        yield (one.name, one.slow, one.percent, one.low, one.high, one.runs, one.visits, len(one.tests))

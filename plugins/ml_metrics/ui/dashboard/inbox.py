@@ -16,11 +16,12 @@ from ml_metrics.core.model import JobStatus, StoredMetric
 from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
 from ml_metrics.core.text import counted, logger_of
+from ml_metrics.core.units import change
 from ml_metrics.core.values import short_digests
 from ml_metrics.judge import Reference, main_metric
 from ml_metrics.measure.efficiency import UNKNOWN_COST, added_costs, cost_words, short_cost
 from ml_metrics.ui.dashboard.links import choice, page_in, text
-from ml_metrics.ui.dashboard.page import Columns, Page, Reader, change_text, value_text
+from ml_metrics.ui.dashboard.page import Columns, Page, Reader, value_text
 from ml_metrics.ui.dashboard.status_letters import BAD, Letter, baselines_of, by_run, letter_of, reason_of
 from ml_metrics.warehouse import DEFINITION, Assessment, Incident, QuarantineRow, TestStatus, Warehouse
 
@@ -412,7 +413,7 @@ def _document(entry: Entry) -> dict[str, Any]:
                 "metric": one.metric.metric if one.metric else None,
                 "value": one.metric.value if one.metric else None,
                 "percent": one.change,
-                "shown": {"what": one.what, "change": change_text(one.change)},
+                "shown": {"what": one.what, "change": change(one.change)},
                 "problems": list(one.incident.reasons),
                 "newest_run": one.status.newest.run_key if one.status else None,
                 "quarantined_until": one.quarantine.until if one.quarantine else None,

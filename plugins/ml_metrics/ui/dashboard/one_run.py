@@ -42,7 +42,7 @@ from ml_metrics.core.model import (
 from ml_metrics.core.money import CURRENCIES, money, units_of
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
-from ml_metrics.core.units import readable
+from ml_metrics.core.units import change, readable
 from ml_metrics.core.values import BEGINNING_OF_TIME
 from ml_metrics.judge import Reference, run_again
 from ml_metrics.measure import failing_log, lines_of, listed_logs
@@ -59,7 +59,6 @@ from ml_metrics.ui.dashboard.page import (
     NotFoundError,
     Page,
     Reader,
-    change_text,
     shown_of,
     without_folders,
     without_unreadable,
@@ -349,7 +348,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             "run": asdict(run),
             "letter": status["letter"],
             "metrics": [
-                {**metric_columns(row), "shown": shown_of(one["row"], change=change_text(one["change"]))}
+                {**metric_columns(row), "shown": shown_of(one["row"], change=change(one["change"]))}
                 for row, one in zip(rows, metrics, strict=True)
             ],
             "metrics_in_all": count,

@@ -97,14 +97,9 @@ def number_text(value: float | None, unit: str = "") -> str:
     return exact([value], unit)[0]
 
 
-def change_text(percent: float | None) -> str:
-    """`+3.1 %`, `-12,300 %`; `-` for None."""
-    return "-" if percent is None else change(percent)
-
-
 def interval_text(ends: tuple[float, float] | None) -> str:
     """Where a change in percent is: `+2.9 to +3.4 %`; `-` for None."""
-    return f"{change_text(ends[0]).removesuffix(' %')} to {change_text(ends[1])}" if ends else "-"
+    return f"{change(ends[0]).removesuffix(' %')} to {change(ends[1])}" if ends else "-"
 
 
 def age_text(seconds: float) -> str:
@@ -158,7 +153,7 @@ class NotFoundError(LookupError):
 def templates() -> Environment:
     environment = templates_of("ml_metrics.ui.dashboard")
     environment.filters.update(number=number_text, duration=duration, value=value_text, bounds=bounds_text)
-    environment.filters.update(age=age_text, change=change_text, interval=interval_text, short=short_digests)
+    environment.filters.update(age=age_text, change=change, interval=interval_text, short=short_digests)
     environment.filters.update(headline=lambda value: readable([value])[0], halves=halves)
     return environment
 

@@ -46,6 +46,7 @@ class Letter(StrEnum):
 
 
 BAD = frozenset({Letter.FAILED, Letter.TIMEOUT, Letter.MISSED, Letter.BROKEN_METRIC, Letter.NON_FINITE})
+TROUBLE = BAD | {Letter.WARNED}
 
 OF_STATUS = {JobStatus.TIMEOUT.value: Letter.TIMEOUT, JobStatus.MISSED.value: Letter.MISSED}
 OF_VERDICT = {
@@ -112,7 +113,7 @@ def reason_of(
     """In one line; with the baselines of the verdicts unless better references are given."""
     if references is None:
         references = baselines_of(broken)
-    is_known = run.job_status != JobStatus.SUCCESS or letter in BAD | {Letter.WARNED}
+    is_known = run.job_status != JobStatus.SUCCESS or letter in TROUBLE
     return (is_known and why(run, broken, references=references)) or letter.meaning
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -18,10 +17,9 @@ from ml_metrics.judge import Acceptance, Calibration, calibrate
 from ml_metrics.ui.cli import calibrate as command
 from ml_metrics.warehouse import open_warehouse, run_record
 from unit.judge.test_calibration import few
-from unit.ui.cli.shell import Shell
+from unit.ui.cli.shell import Shell, history_file
 from unit.warehouse.records import MONDAY, metric, run_of
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG = """\
 name: a-test  # of the examples
 image: i
@@ -76,19 +74,7 @@ def history(tmp_path: Path) -> Path:
         "loss_final": [0.25] * 90,
         "new_final": [random.random() for _ in range(7)],
     }
-    lines = [
-        {
-            "uuid": f"{day:08}",
-            "timestamp": (START + timedelta(days=day)).isoformat(),
-            "metric_name": name,
-            "metric_value": value,
-        }
-        for name, each in values.items()
-        for day, value in enumerate(each)
-    ]
-    path = tmp_path / "history.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return history_file(tmp_path, values)
 
 
 def test_what_people_read(config: Path, history: Path, ml: Shell) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,10 +13,9 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome, Workload
 from ml_metrics.warehouse import open_warehouse, run_record
-from unit.ui.cli.shell import Shell
+from unit.ui.cli.shell import START, Shell, history_file, lines_of
 from unit.warehouse.records import MONDAY, metric, run_of, verdict
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = {"index", "uuid", "timestamp", "before", "after", "percent", "in_noise", "certainty", "shown"}
 CONFIG = """
 regression_test_config:
@@ -30,18 +29,12 @@ def levels(*parts: tuple[float, int], seed: int = 0) -> list[float]:
     return [level * random.gauss(1, 0.01) for level, count in parts for _ in range(count)]
 
 
-def line(metric: str, day: int, value: float | None, **rest: Any) -> dict[str, Any]:
-    when = (START + timedelta(days=day)).isoformat()
-    return {"uuid": f"run-{day}", "timestamp": when, "metric_name": metric, "metric_value": value, **rest}
-
-
 @pytest.fixture
 def history(tmp_path: Path) -> str:
     """A file of three metrics: one with a step, one without, and one from 0."""
-    lines = [line("loss", day, value) for day, value in enumerate(levels((100, 30), (110, 30)))]
+    lines = lines_of("loss", levels((100, 30), (110, 30)))
     lines[3]["metric_value"] = None
-    lines += [line("accuracy", day, value) for day, value in enumerate(levels((0.9, 60)))]
-    lines += [line("errors", day, 0.0 if day < 40 else 2.0) for day in range(60)]
+    lines += [*lines_of("accuracy", levels((0.9, 60))), *lines_of("errors", [0.0] * 40 + [2.0] * 20)]
     lines.append({"uuid": "run-61", "timestamp": (START + timedelta(days=61)).isoformat(), "job_status": "failure"})
     path = tmp_path / "history.jsonl"
     Random(1).shuffle(lines)
@@ -116,10 +109,7 @@ def shifted(tmp_path: Path) -> str:
 
 
 def test_levels_have_the_units_of_the_metric(tmp_path: Path, ml: Shell) -> None:
-    steps = enumerate(levels((0.78, 20), (0.85, 20)))
-    rows = (json.dumps(line("step_time_p50", day, value)) for day, value in steps)
-    (tmp_path / "times.jsonl").write_text("\n".join(rows))
-    argv = ("--history", str(tmp_path / "times.jsonl"))
+    argv = ("--history", history_file(tmp_path, {"step_time_p50": levels((0.78, 20), (0.85, 20))}))
     (change,) = series(ml, *argv)["step_time_p50"]
     assert change["shown"].startswith("the level rose from 777 ms to 849 ms (+9.29 %)")
     assert "step_time_p50: the level rose from 777 ms to 849 ms" in " ".join(ml("changes", *argv).split())

@@ -9,7 +9,6 @@ import pytest
 
 from ml_metrics.core.model import Metric, TagCurve
 from ml_metrics.measure import Collected
-from ml_metrics.ui import cli
 from ml_metrics.warehouse import open_warehouse, run_record
 from unit.judge.training import curve, losses
 from unit.ui.cli.shell import Shell
@@ -47,36 +46,28 @@ def loaded(warehouse: Any, day: int, found: TagCurve) -> None:
     warehouse.load(run_record(run_of(day), workload(day), [metric()], [], {}, curves={"loss": found}, **names))
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    code = cli.main([str(each) for each in arguments])
-    return code, capsys.readouterr().out
-
-
-def history(place: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    _, lines = printed(capsys, "history", TEST, "--jsonl", "--warehouse", f"sqlite:///{place}/w.db")
-    (place / "history.jsonl").write_text(lines)
+def history(place: Path, ml: Shell) -> Path:
+    (place / "history.jsonl").write_text(ml("history", TEST, "--jsonl", "--warehouse", f"sqlite:///{place}/w.db"))
     return place / "history.jsonl"
 
 
-def test_a_run_is_judged_by_the_curves_in_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["judge", f"{place}/test.json", "--metrics", f"{place}/metrics.json", "--history"]
-    code, out = printed(capsys, *given, str(history(place, capsys)), "--json")
-    (found,) = json.loads(out)["verdicts"]
-    assert (code, found["verdict"], found["baseline_points"]) == (1, "fail", 9)
+def test_a_run_is_judged_by_the_curves_in_a_file(place: Path, ml: Shell) -> None:
+    given = ["judge", f"{place}/test.json", "--metrics", f"{place}/metrics.json", "--history", history(place, ml)]
+    (found,) = ml.json(*given, code=1)["verdicts"]
+    assert (found["verdict"], found["baseline_points"]) == ("fail", 9)
     assert "the 9 good runs had" in found["reason"]
 
 
-def test_a_replay_of_the_warehouse_is_that_of_its_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    address = ["--warehouse", f"sqlite:///{place}/w.db"]
-    stored = printed(capsys, "replay", f"{place}/test.json", "--json", *address)
-    assert stored == printed(capsys, "replay", f"{place}/test.json", "--json", "--history", str(history(place, capsys)))
-    assert stored[0] == 1
-    outcomes = [run["verdicts"][0]["verdict"] for run in json.loads(stored[1])["runs"]]
+def test_a_replay_of_the_warehouse_is_that_of_its_file(place: Path, ml: Shell) -> None:
+    replay = ("replay", f"{place}/test.json")
+    stored = ml.json(*replay, "--warehouse", f"sqlite:///{place}/w.db", code=1)
+    assert stored == ml.json(*replay, "--history", history(place, ml), code=1)
+    outcomes = [run["verdicts"][0]["verdict"] for run in stored["runs"]]
     assert outcomes == ["insufficient_data"] * 5 + ["pass"] * 3 + ["fail"]
 
 
-def test_other_commands_read_such_a_history(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(history(place, capsys))
+def test_other_commands_read_such_a_history(place: Path, ml: Shell) -> None:
+    file = history(place, ml)
     for command in (
         ["history", TEST, "--warehouse", f"sqlite:///{place}/w.db"],
         ["history", TEST, "loss_curve", "--json", "--warehouse", f"sqlite:///{place}/w.db"],
@@ -85,17 +76,15 @@ def test_other_commands_read_such_a_history(place: Path, capsys: pytest.CaptureF
         ["changes", f"{place}/test.json", "--history", file],
         ["replay", f"{place}/test.json", "--history", file, "--rule", "less"],
     ):
-        assert printed(capsys, *command)[0] == 0, command
+        assert ml(*command), command
 
 
 @pytest.mark.parametrize(
     "damaged",
     ["text", [], {"steps": [1]}, {"steps": [2, 1], "values": [1, 2]}, {"steps": [1], "values": [1e999]}],
 )
-def test_a_damaged_curve_is_an_error_with_its_line(
-    place: Path, ml: Shell, capsys: pytest.CaptureFixture[str], damaged: object
-) -> None:
-    file = history(place, capsys)
+def test_a_damaged_curve_is_an_error_with_its_line(place: Path, ml: Shell, damaged: object) -> None:
+    file = history(place, ml)
     first, *rest = file.read_text().splitlines()
     file.write_text("\n".join([json.dumps({**json.loads(first), "curve": damaged}), *rest]))
     assert f"{file}:1: curve: " in ml("replay", f"{place}/test.json", "--history", str(file), code=2).replace(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from ml_metrics.ui import cli
 from unit.ui.cli.shell import Shell
 
 OLDER_TABLES = """
@@ -55,32 +53,23 @@ def nightly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "nightly.yaml").write_text(CONDITION)
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(tmp_path / "configs"))
-    return ["--warehouse", f"sqlite:///{tmp_path}/new.db", "--json"]
+    return ["--warehouse", f"sqlite:///{tmp_path}/new.db"]
 
 
-def printed(capsys: pytest.CaptureFixture[str], argv: list[str], code: int = 0) -> dict[str, object]:
-    assert cli.main(argv) == code
-    found: dict[str, object] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_imported_runs_have_no_verdict_until_all_are_judged(
-    nightly: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = ["import", str(tmp_path / "t.csv"), "--test", "nightly"]
-    assert printed(capsys, [*argv, "--dry-run", *nightly])["tests"][0]["runs"] == 10  # type: ignore[index]
+def test_imported_runs_have_no_verdict_until_all_are_judged(nightly: list[str], tmp_path: Path, ml: Shell) -> None:
+    argv = ["import", str(tmp_path / "t.csv"), "--test", "nightly", *nightly]
+    assert ml.json(*argv, "--dry-run")["tests"][0]["runs"] == 10
     assert not (tmp_path / "new.db").exists()
-    counts = {"metrics": 10, "already_imported": 0, "left_out": {}}
-    assert printed(capsys, [*argv, *nightly]) == {"runs": 10, **counts}
+    assert ml.json(*argv) == {"runs": 10, "metrics": 10, "already_imported": 0, "left_out": {}}
     history = ["history", "nightly", *nightly]
-    assert {run["verdict"] for run in printed(capsys, history)["runs"]} == {None}  # type: ignore[attr-defined]
+    assert {run["verdict"] for run in ml.json(*history)["runs"]} == {None}
     judged = {"test": "nightly", "runs": 10, "passed": 8, "did_not_pass": 2, "problem": None}
-    assert printed(capsys, ["judge", "--all", *nightly]) == {"tests": [judged]}
-    verdicts = [run["verdict"] for run in printed(capsys, history)["runs"]]  # type: ignore[attr-defined]
+    assert ml.json("judge", "--all", *nightly) == {"tests": [judged]}
+    verdicts = [run["verdict"] for run in ml.json(*history)["runs"]]
     assert verdicts == ["fail"] * 2 + ["pass"] * 8
-    assert printed(capsys, ["judge", "--all", *nightly]) == {"tests": []}
-    assert printed(capsys, [*argv, *nightly]) == {"runs": 0, "metrics": 0, "already_imported": 10, "left_out": {}}
-    assert [run["verdict"] for run in printed(capsys, history)["runs"]] == verdicts  # type: ignore[attr-defined]
+    assert ml.json("judge", "--all", *nightly) == {"tests": []}
+    assert ml.json(*argv) == {"runs": 0, "metrics": 0, "already_imported": 10, "left_out": {}}
+    assert [run["verdict"] for run in ml.json(*history)["runs"]] == verdicts
 
 
 def test_a_file_in_the_middle_that_cannot_be_read_leaves_nothing(nightly: list[str], tmp_path: Path, ml: Shell) -> None:
@@ -98,10 +87,8 @@ def test_a_file_in_the_middle_that_cannot_be_read_leaves_nothing(nightly: list[s
 
 
 def test_a_run_of_a_test_without_conditions_stays_without_a_verdict(
-    nightly: list[str], tmp_path: Path, ml: Shell, capsys: pytest.CaptureFixture[str]
+    nightly: list[str], tmp_path: Path, ml: Shell
 ) -> None:
-    assert cli.main(["import", str(tmp_path / "t.csv"), "--test", "weekly", *nightly]) == 0
-    capsys.readouterr()
-    (test,) = printed(capsys, ["judge", "--all", *nightly], 2)["tests"]  # type: ignore[misc]
-    assert "its conditions are unknown" in test["problem"]
+    assert ml("import", str(tmp_path / "t.csv"), "--test", "weekly", *nightly)
+    assert "weekly: 10 runs not judged: its conditions are unknown" in ml("judge", "--all", *nightly, code=2)
     assert "--all judges the runs of the warehouse" in ml("judge", "--all", "--metrics", "m.json", *nightly, code=2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -61,10 +60,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 JUDGE = ["judge", "mnist.json", "--metrics", "metrics.json", "--history", "history.jsonl"]
 
 
-def document(capsys: pytest.CaptureFixture[str]) -> Any:
-    return json.loads(capsys.readouterr().out)
-
-
 @pytest.mark.usefixtures("files")
 def test_the_document_of_judge(ml: Shell) -> None:
     golden.check("judge/judge.json", ml(*JUDGE, "--json", code=1))
@@ -78,18 +73,16 @@ def test_text_output(ml: Shell) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_a_run_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_passes(ml: Shell) -> None:
     Path("metrics.json").write_text(
         '{"epoch_sparse_categorical_accuracy_final": 0.97, "total_wall_time": 61, "loss_final": 2.5, "goodput": 97}'
     )
-    assert main([*JUDGE, "--json"]) == 0
-    assert document(capsys)["passed"] is True
+    assert ml.json(*JUDGE)["passed"] is True
 
 
 @pytest.mark.usefixtures("files")
-def test_a_failed_job_skips_its_metrics(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*JUDGE, "--status", "failure", "--json"]) == 1
-    judged = document(capsys)
+def test_a_failed_job_skips_its_metrics(ml: Shell) -> None:
+    judged = ml.json(*JUDGE, "--status", "failure", code=1)
     assert {one["verdict"] for one in judged["verdicts"]} == {"skipped"}
     assert judged["alerts"] == [
         {"kind": "job_status", "metric": None, "message": "job_status was `failure` for test `mnist`"}
@@ -97,26 +90,17 @@ def test_a_failed_job_skips_its_metrics(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.usefixtures("files")
-def test_the_first_run_has_no_history(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["judge", "mnist.json", "--metrics", "metrics.json", "--json"]) == 1
-    by_name = {one["metric"]: one["verdict"] for one in document(capsys)["verdicts"]}
-    assert by_name["total_wall_time"] == "insufficient_data"
+def test_which_runs_are_before_the_judged_one(ml: Shell) -> None:
+    def wall_time(*argv: str) -> tuple[str, int]:
+        (found,) = (one for one in ml.json(*argv, code=1)["verdicts"] if one["metric"] == "total_wall_time")
+        return found["verdict"], found["baseline_points"]
 
-
-@pytest.mark.usefixtures("files")
-def test_at_and_run_leave_out_later_and_own_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    main([*JUDGE, "--json", "--at", "2026-01-04T12:00:00", "--run", "run-2", "--test", "t"])
-    by_name = {one["metric"]: one for one in document(capsys)["verdicts"]}
-    assert by_name["total_wall_time"]["baseline_points"] == 3
-
-
-@pytest.mark.usefixtures("files")
-def test_history_from_the_future_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert wall_time(*JUDGE[:4])[0] == "insufficient_data", "the first run has no history"
+    # later rows and its own do not count
+    assert wall_time(*JUDGE, "--at", "2026-01-04T12:00:00", "--run", "run-2", "--test", "t")[1] == 3
     rows = Path("history.jsonl").read_text().replace("2026-", "2999-")
     Path("history.jsonl").write_text(rows)
-    main([*JUDGE, "--json"])
-    by_name = {one["metric"]: one for one in document(capsys)["verdicts"]}
-    assert by_name["total_wall_time"]["baseline_points"] == 7
+    assert wall_time(*JUDGE)[1] == 7, "a history from the future counts"
 
 
 @pytest.mark.usefixtures("files")
@@ -140,7 +124,7 @@ def test_unreadable_files_are_exit_code_2(argv: list[str], message: str, capsys:
 
 
 @pytest.mark.usefixtures("files")
-def test_replay(ml: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay(ml: Shell) -> None:
     rows = Path("history.jsonl").read_text()
     spike = {"uuid": "run-8", "timestamp": "2026-01-08", "metric_name": "total_wall_time", "metric_value": 99}
     Path("history.jsonl").write_text(rows + json.dumps(spike) + "\n")
@@ -152,8 +136,7 @@ def test_replay(ml: Shell, capsys: pytest.CaptureFixture[str]) -> None:
         }
     }
     Path("wall.json").write_text(json.dumps(config))
-    assert main(["replay", "wall.json", "--history", "history.jsonl", "--json"]) == 1
-    replayed = document(capsys)
+    replayed = ml.json("replay", "wall.json", "--history", "history.jsonl", code=1)
     assert replayed["summary"] == {"total_wall_time": {"runs": 8, "fail": 1, "alerts": 1}}
     assert [run["uuid"] for run in replayed["runs"]] == [f"run-{day}" for day in range(1, 9)]
     golden.check("judge/replay.txt", ml("replay", "wall.json", "--history", "history.jsonl", code=1))

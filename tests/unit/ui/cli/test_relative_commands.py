@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from unit.ui.cli.shell import Shell
+from unit.ui.cli.shell import Shell, history_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG = """
 regression_test_config:
   metric_success_conditions:
@@ -26,16 +24,11 @@ regression_test_config:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with conditions and the history of a loss of 8 % in run 60, on machines that become faster there."""
     monkeypatch.chdir(tmp_path)
-    random, lines = Random(3), []
-    for night in range(80):
-        slow, loss = (1.3, 1.0) if night < 60 else (1.0, 1.08)
-        values = {"step_time": 0.8 * slow * loss * random.gauss(1, 0.01), "matmul": 0.65 * slow * random.gauss(1, 0.01)}
-        when = (START + timedelta(days=night)).isoformat()
-        lines += [
-            {"uuid": f"run-{night}", "timestamp": when, "metric_name": name, "metric_value": value}
-            for name, value in values.items()
-        ]
-    (tmp_path / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    random, machines = Random(3), [(1.3, 1.0)] * 60 + [(1.0, 1.08)] * 20
+    nights = [
+        (0.8 * slow * loss * random.gauss(1, 0.01), 0.65 * slow * random.gauss(1, 0.01)) for slow, loss in machines
+    ]
+    history_file(tmp_path, dict(zip(("step_time", "matmul"), zip(*nights, strict=True), strict=True)))
     (tmp_path / "test.yaml").write_text(CONFIG.replace("REFERENCE", "matmul"))
     (tmp_path / "metrics.json").write_text(json.dumps({"step_time": 0.8 * 1.08, "matmul": 0.65}))
     return tmp_path

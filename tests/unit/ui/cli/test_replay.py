@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 import golden
-from ml_metrics.ui.cli import main
 from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST
 
@@ -43,15 +41,10 @@ def home(empty_home: Path) -> Path:
     return empty_home
 
 
-def document(capsys: pytest.CaptureFixture[str]) -> Any:
-    return json.loads(capsys.readouterr().out)
-
-
 @pytest.mark.usefixtures("home")
-def test_a_replay_of_the_warehouse(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["replay", "config.yaml", "--test", TEST, "--runs", "5", "--warehouse", address, "--json"]
-    assert main(argv) == 1
-    assert len(document(capsys)["runs"]) == 5
+def test_a_replay_of_the_warehouse(address: str, ml: Shell) -> None:
+    argv = ["replay", "config.yaml", "--test", TEST, "--runs", "5", "--warehouse", address]
+    assert len(ml.json(*argv, code=1)["runs"]) == 5
 
 
 @pytest.mark.usefixtures("home")
@@ -62,9 +55,8 @@ def test_rules_are_compared(ml: Shell) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_the_document_of_compared_rules(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", "config.yaml", "--history", "history.jsonl", *RULES, "--json"]) == 0
-    compared = document(capsys)
+def test_the_document_of_compared_rules(ml: Shell) -> None:
+    compared = ml.json("replay", "config.yaml", "--history", "history.jsonl", *RULES)
     assert list(compared["rules"]) == ["as configured", "4 sd wait 10", "tight"]
     (finding,) = compared["findings"]
     assert (finding["metric"], finding["uuid"]) == ("total_wall_time", "run-060")
@@ -73,10 +65,8 @@ def test_the_document_of_compared_rules(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.usefixtures("home")
-def test_a_history_needs_no_conditions_to_compare_rules(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["replay", "--history", "history.jsonl", "--rule", "4 sd", "--metric", "accuracy", "--json"]
-    assert main(argv) == 0
-    compared = document(capsys)
+def test_a_history_needs_no_conditions_to_compare_rules(ml: Shell) -> None:
+    compared = ml.json("replay", "--history", "history.jsonl", "--rule", "4 sd", "--metric", "accuracy")
     assert list(compared["rules"]) == ["4 sd"]
     assert list(compared["metrics"]["4 sd"]) == ["accuracy"]
     assert compared["findings"] == []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ml_metrics.ui import cli
 from ml_metrics.ui.cli.inputs import read_history
 from ml_metrics.warehouse import open_warehouse
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST, record, run_of
 
 TRIAL_KEY = run_of(2).key
@@ -27,13 +28,8 @@ def place(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def printed(place: str, capsys: pytest.CaptureFixture[str]) -> object:
-    def run(*argv: str, code: int = 0) -> str:
-        assert cli.main([*argv, "--warehouse", place]) == code
-        streams = capsys.readouterr()
-        return streams.err if code else streams.out
-
-    return run
+def printed(place: str, ml: Shell) -> Callable[..., str]:
+    return lambda *argv, code=0: ml(*argv, "--warehouse", place, code=code)
 
 
 def test_the_history_of_a_test_marks_its_trials(printed: object) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -13,7 +11,7 @@ from airflow.utils.file import might_contain_dag
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli import main
 from unit.measure.collect.run_folders import write
-from unit.ui.cli.shell import Shell
+from unit.ui.cli.shell import Shell, history_file
 from unit.warehouse.records import TEST
 
 CONFIGS = Path(__file__).parents[4] / "include" / "metric_configs"
@@ -204,7 +202,6 @@ def test_a_metric_whose_direction_is_unknown_is_named(tmp_path: Path, ml: Shell)
     assert "unknown whether loss_final" not in text
 
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 UNFIT = """\
 name: a-test
 image: i
@@ -228,20 +225,9 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
-    random = Random(1)
-    lines = [
-        {
-            "uuid": f"{day:08}",
-            "timestamp": (START + timedelta(days=day)).isoformat(),
-            "metric_name": name,
-            "metric_value": level * random.gauss(1, 0.02),
-        }
-        for name, level in {"examples_average": 1000, "accuracy_final": 0.9}.items()
-        for day in range(60)
-    ]
-    path = tmp_path / "history.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    random, levels = Random(1), {"examples_average": 1000, "accuracy_final": 0.9}
+    values = {name: [level * random.gauss(1, 0.02) for _ in range(60)] for name, level in levels.items()}
+    return history_file(tmp_path, values)
 
 
 def test_conditions_that_do_not_fit_are_problems_with_their_lines(

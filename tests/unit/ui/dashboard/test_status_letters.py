@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.ui.dashboard.page import change_text, interval_text
+from ml_metrics.core.units import change
+from ml_metrics.ui.dashboard.page import interval_text
 from ml_metrics.ui.dashboard.status_letters import letter_of, reason_of
 from ml_metrics.warehouse import RunSummary
 from unit.ui.dashboard.sample_runs import TODAY
@@ -43,5 +44,5 @@ def test_a_broken_metric_is_told_with_its_change() -> None:
 
 
 def test_changes_have_a_sign_and_three_digits() -> None:
-    assert [change_text(each) for each in (None, 0.0, 3.14159, -12_345.6)] == ["-", "0 %", "+3.14 %", "-12,346 %"]
+    assert [change(each) for each in (None, 0.0, 3.14159, -12_345.6)] == ["-", "0 %", "+3.14 %", "-12,346 %"]
     assert [interval_text(each) for each in (None, (-1.234, 0.05))] == ["-", "-1.23 to +0.05 %"]
