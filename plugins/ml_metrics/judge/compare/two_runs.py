@@ -9,6 +9,7 @@ taken to be heavy.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from ml_metrics.core.model import Sweep
 from ml_metrics.core.units import quantity
 from ml_metrics.judge.compare.answer import SHOWN_CERTAINTY, Answer, Arm, Compared, answer_of
 from ml_metrics.judge.compare.curves import NOTHING_COMMON, SHOWN_RANGES, ranges_in_percent
-from ml_metrics.judge.compare.statistics import Shift, Values
+from ml_metrics.judge.compare.statistics import Shift
 from ml_metrics.judge.noise import border, independent_runs, tail_rate
 from ml_metrics.judge.shape import at_one_level
 
@@ -43,8 +44,8 @@ class PairNoise:
         self.runs = len(used)
         """Those at the newest level, and before it those whose level could be removed."""
         first, second = np.triu_indices(self.runs, 1)
-        self._distances: Values = np.sort(np.abs(used[first] - used[second])) if len(first) else np.zeros(1)
-        self.widest = float(self._distances[-1]) * self._scale
+        self._distances: list[float] = np.sort(np.abs(used[first] - used[second])).tolist() or [0.0]
+        self.widest = self._distances[-1] * self._scale
 
     def rate(self, distance: float) -> float:
         """The share of pairs of equal runs that differ by a distance or more."""
@@ -52,15 +53,15 @@ class PairNoise:
 
     def margin(self, level: float = LEVEL) -> float:
         """The distance that all but a share of pairs stay below; infinite if constant values hide it."""
-        most = float(self._distances[-1]) * 1e6
+        most = self._distances[-1] * 1e6
         if self._rate(most) > level:
             return math.inf
         return border(0.0, most, lambda distance: self._rate(distance) <= level, 60)[1] * self._scale
 
     def _rate(self, scaled: float) -> float:
         count = len(self._distances)
-        as_wide = count - int(np.searchsorted(self._distances, scaled))
-        return tail_rate(as_wide / count, self._independent, scaled, float(self._distances[-1]), self.runs)
+        as_wide = count - bisect_left(self._distances, scaled)
+        return tail_rate(as_wide / count, self._independent, scaled, self._distances[-1], self.runs)
 
 
 def compared_curves_of_runs(

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError
-from ml_metrics.ui.cli.chosen_warehouse import known_names
 from ml_metrics.ui.cli.commands import COMMANDS, GROUPS, parser_of
 
 BASH = """\
@@ -82,4 +81,8 @@ def _of_command(command: str, before: Sequence[str], begun: str) -> Iterable[str
             given.append(word)
         is_value = not is_value and word in options and options[word].nargs != 0
     wanted = [action for action in actions if not action.option_strings][len(given) :]
-    return (wanted[0].choices or known_names(str(wanted[0].metavar), given)) if wanted else ()
+    if not wanted or wanted[0].choices:
+        return wanted[0].choices or () if wanted else ()
+    from ml_metrics.ui.cli.chosen_warehouse import known_names  # names of commands come without the warehouse
+
+    return known_names(str(wanted[0].metavar), given)

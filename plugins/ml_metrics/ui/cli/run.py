@@ -80,7 +80,7 @@ def run(arguments: Arguments) -> int:
     if result is None:
         telling = [one for one in ended.lines if " [info " not in one][-LAST_LINES:]
         raise UsageError("\n".join([*telling, f"{test}: the run recorded nothing; see above why"]))
-    give(arguments, result, _lines(result))
+    give(arguments, result, lines_of(result))
     return 0 if result["passed"] and ended.green else 1
 
 
@@ -261,7 +261,7 @@ def _metric(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
     }
 
 
-def _lines(result: Mapping[str, Any]) -> Iterator[str]:
+def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
     job = result["run"]
     trial = ", a trial: without an alert, and no run is compared with it" if job["trial"] else ""
     state = result["verdict"].replace("_", " ").upper()

@@ -12,7 +12,7 @@ import pytest
 
 from golden import check
 from ml_metrics.ui import cli
-from ml_metrics.ui.cli import measuring
+from ml_metrics.ui.cli import measuring, output
 
 BASE = {
     "step_time_median": [100.1, 101.2, 99.4, 100.5, 99.2, 100.1, 100.9, 99.0],
@@ -191,6 +191,18 @@ def test_runs_in_turns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     planned = capsys.readouterr()
     assert planned.out.startswith("planned: ")
     assert planned.err == ""
+
+
+def test_a_long_comparison_tells_how_far_it_is_in_a_pipe_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "LINE_SECONDS", 0.0)
+    assert in_turns() == 1
+    assert capsys.readouterr().err.count(" of at most 60: ") == 12
+    Path("journal.jsonl").unlink()
+    monkeypatch.setattr(output, "LINE_SECONDS", 60.0)
+    assert in_turns() == 1
+    assert capsys.readouterr().err == ""
 
 
 SWEEP = """

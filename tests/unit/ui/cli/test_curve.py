@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-import subprocess
-import sys
 from datetime import datetime, timedelta
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import pytest
@@ -110,7 +108,7 @@ def test_a_curve_is_calibrated_by_its_own_rule(address: str, ml: Shell) -> None:
     )
 
 
-def test_the_points_of_curves_are_exported(address: str, ml: Shell, tmp_path: Path) -> None:
+def test_the_points_of_curves_are_exported(address: str, ml: Shell) -> None:
     export = ("export", "serving-cpu", "--curves", "--warehouse", address)
     rows = list(csv.DictReader(StringIO(ml(*export, "--format", "csv"))))
     assert len(rows) == 15 * 3 * len(CLIENTS)
@@ -118,14 +116,17 @@ def test_the_points_of_curves_are_exported(address: str, ml: Shell, tmp_path: Pa
     newest = [row for row in rows if row["curve"] == "throughput"][-len(CLIENTS) :]
     assert [[float(row["x"]), float(row["y"])] for row in newest] == [p[:2] for p in document["curve"]["points"]]
     assert (newest[0]["x_name"], newest[0]["unit"], newest[0]["samples"]) == ("concurrency", "1/s", "900")
-    file = tmp_path / "curves.parquet"
-    with file.open("wb") as written:
-        command = [sys.executable, "-m", "ml_metrics.ui.cli", *export, "--format", "parquet", "--limit", "2"]
-        subprocess.run(command, stdout=written, check=True)
-    table = parquet.read_table(file)
-    assert table.num_rows == 2 * 3 * len(CLIENTS)
-    assert table.column("y").to_pylist()[-len(CLIENTS) :] == [float(row["y"]) for row in rows][-len(CLIENTS) :]
     assert "csv or parquet, not as hud" in ml(*export, "--format", "hud", code=2)
+
+
+def test_the_points_of_curves_as_parquet(address: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    export = ["export", "serving-cpu", "--curves", "--warehouse", address, "--limit", "2", "--format"]
+    assert cli.main([*export, "csv"]) == 0
+    rows = csv.DictReader(StringIO(capsysbinary.readouterr().out.decode()))
+    assert cli.main([*export, "parquet"]) == 0
+    table = parquet.read_table(BytesIO(capsysbinary.readouterr().out))
+    assert table.num_rows == 2 * 3 * len(CLIENTS)
+    assert table.column("y").to_pylist() == [float(row["y"]) for row in rows]
 
 
 def test_an_unknown_curve_names_the_one_that_was_meant(address: str, ml: Shell) -> None:

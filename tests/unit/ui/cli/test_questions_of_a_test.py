@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -76,11 +77,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def history() -> Warehouse:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixteen runs of eight images and commits; the loss is higher since the sixth image."""
-    opened = open_warehouse(WAREHOUSE)
-    records = []
+    file, records = tmp_path_factory.mktemp("recorded") / "w.db", []
     for day in range(16):
         image, broken = day // 2, day > 9
         metadata = {"image_digest": f"docker-pullable://{IMAGES[image]}", "param.commit": f"c{image}"}
@@ -88,8 +88,15 @@ def history() -> Warehouse:
         outcome = {"loss": Outcome.FAIL if broken else Outcome.PASS}
         value = 0.5 + 0.2 * broken + 0.001 * (day % 3)
         records.append(record(day, {"loss": value}, test="t", outcomes=outcome, metadata=metadata))
-    opened.load_all(records)
-    return opened
+    with open_warehouse(f"sqlite:///{file}") as opened:
+        opened.load_all(records)
+    return file
+
+
+@pytest.fixture
+def history(recorded: Path, folder: Path) -> Warehouse:
+    shutil.copy(recorded, folder / "w.db")
+    return open_warehouse(WAREHOUSE)
 
 
 @pytest.fixture

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics.core.model import Outcome
+from ml_metrics.judge import Judgement
+from ml_metrics.judge.judgement import Unconfirmed
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.ui.cli.run import lines_of, result_of
+from ml_metrics.warehouse import open_warehouse
 from unit.ui.cli.shell import Shell
+from unit.warehouse.records import TEST, record, run_of
 
 TEST_FILE = "{name: a-test, image: i, command: [c], params: {epochs: 3, mode: good}}"
 
@@ -46,3 +53,14 @@ def test_a_mistake_is_told_before_airflow_starts(
     (root / "two.yaml").write_text("{name: two, image: i, command: [c], sweep: {n: [1, 2]}}")
     (tmp_path / "elsewhere.yaml").write_text("{name: other, image: i, command: [c]}")
     assert message.format(root=root) in ml("run", *argv, code=2)
+
+
+def test_what_does_not_alert_yet_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", f"{tmp_path}/runs")
+    judgement = Judgement((), (), passed=False, unconfirmed=(Unconfirmed("loss", 1, 2),))
+    RunFolder.of(run_of(), f"{tmp_path}/runs").write("verdicts", judgement.document())
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        warehouse.load(record(0, {"loss": 2.0}, outcomes={"loss": Outcome.FAIL}))
+        result = result_of(warehouse, warehouse.runs.newest(TEST, 1)[0])
+    assert result["unconfirmed"] == [{"metric": "loss", "broken": 1, "required": 2, "rerun": False}]
+    assert "alert    none: loss is not yet confirmed: 1 of 2 runs" in list(lines_of(result))

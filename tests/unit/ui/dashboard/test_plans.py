@@ -73,11 +73,11 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def warehouse_address(postgres: PostgresServer) -> str:
-    """The address of a warehouse with a year of 200 tests."""
+    """The address of a warehouse with a year of 100 tests."""
     address = postgres.new_database()
     with open_warehouse(address) as warehouse:
         warehouse.ensure_schema()
-    fill(address, Year(tests=200, metrics=3))
+    fill(address, Year(tests=100, metrics=3))
     return address
 
 
