@@ -98,7 +98,7 @@ _OPEN = _set("""
     neg negative negated inv inverse inverted reciprocal opposite complement complementary
     scale weight weights schedule budget remaining left eta coefficient coef ratio fraction share target threshold
     limit limits quota capacity allowance allowed tolerance totalmemory memorytotal totalmem memtotal
-    lr learningrate available unused spare headroom slack reserve surplus gap delta diff difference change
+    lr learningrate stderr available unused spare headroom slack reserve surplus gap delta diff difference change
     drop drops decrease decreased decline declined fall fell reduced shrink shrinkage
     saved savings avoided averted prevented eliminated removed resolved fixed corrected recovered tolerated survived
     handled mitigated suppressed caught detected ignored skipped excluded injected
@@ -242,8 +242,8 @@ def _words(name: str) -> list[str]:
 
 
 def _unit_of(words: list[str]) -> str:
-    if not words or (len(words) > 1 and words[-2] == "per"):
-        return ""
+    if not words or (len(words) > 1 and (words[-2] == "per" or (words[-1] == "%" and words[-2].isdigit()))):
+        return ""  # tokens per second, and the 50% of a table of percentiles
     return _UNIT_OF_WORD.get(words[-1], "")
 
 

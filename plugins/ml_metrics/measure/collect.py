@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.collection import Sources
     from ml_metrics.core.faults import FaultJournal
-    from ml_metrics.core.model import Workload
+    from ml_metrics.core.model import Sweep, Workload
     from ml_metrics.measure.faults import FaultFigures
     from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.store.storage import File
@@ -320,6 +320,7 @@ class Explained:
     metrics: tuple[Metric, ...] = ()
     warnings: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    sweeps: tuple[Sweep, ...] = ()
     proposed: Mapping[str, Any] = field(default_factory=dict)
     """`sources` that read it, if none of the config does and there are numbers in it."""
 
@@ -354,7 +355,7 @@ def explain_file(file: File, folder: RunFolder, config: MetricCollectionConfig, 
         return explained
     from ml_metrics.measure import proposals
 
-    proposed = proposals.propose(file, Allowance(limits))
+    proposed, left_out = proposals.propose(file, Allowance(limits))
     if not proposed:
         return explained
     try:
@@ -365,7 +366,8 @@ def explain_file(file: File, folder: RunFolder, config: MetricCollectionConfig, 
     if not tried.source:
         return explained
     profile = proposed.get("logs", {}).get("profile")
-    return replace(tried, warnings=explained.warnings, proposed=proposed, source=f"logs: {profile}" if profile else "")
+    warnings = (*explained.warnings, *left_out)
+    return replace(tried, warnings=warnings, proposed=proposed, source=f"logs: {profile}" if profile else "")
 
 
 def _read_alone(file: File, folder: RunFolder, config: MetricCollectionConfig, limits: Limits) -> Explained:
@@ -379,7 +381,7 @@ def _read_alone(file: File, folder: RunFolder, config: MetricCollectionConfig, l
     names = [
         next(iter(by_format.by_format)) if name == "formats" else name
         for name, one in found.items()
-        if one.series or one.metrics
+        if one.series or one.metrics or one.sweeps
     ]
-    warnings = (*allowance.warnings(), *every.warnings)
-    return Explained(file.name, " and ".join(names), tuple(described(metrics, config)), warnings, every.metadata)
+    known, warnings = tuple(described(metrics, config)), (*allowance.warnings(), *every.warnings)
+    return Explained(file.name, " and ".join(names), known, warnings, every.metadata, tuple(every.sweeps))

@@ -6,18 +6,19 @@ Names and keys come from the file: what cannot stand in a test file is left out 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
-from itertools import combinations, islice, pairwise
+from itertools import chain, combinations, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ml_metrics.config.collection import FORMAT_FILES
+from ml_metrics.config.collection import FORMAT_FILES, STEP
 from ml_metrics.config.paths import path_to
-from ml_metrics.config.patterns import matches_file
+from ml_metrics.config.patterns import MAX_LENGTH, matches_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import HIGHER, LOWER, kind_of
-from ml_metrics.measure.points import STEPS, TIMES, seconds_of_number, step_of
+from ml_metrics.measure.points import STEPS, TIMES, seconds_of, seconds_of_number, step_of
 from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.readers import registry
 from ml_metrics.measure.readers.documents import documents_in, measured
@@ -38,7 +39,7 @@ Keys = tuple[str | int | None, ...]
 """None stands for each element of a list, `EACH` for each key of an object."""
 EACH = -1
 MANY_DOCUMENTS, MANY_PLACES, MANY_ELEMENTS = 1_000, 20_000, 2_000
-MANY_CHOICES, LONGEST_NAME, MANY_STEPS = 300, 200, 2
+MANY_CHOICES, LONGEST_NAME, MANY_STEPS, MANY_AROUND = 300, 200, 2, 20
 MAX_NAMES, MAX_NUMBERED = 8, 50
 """How many metrics are named one by one, and how many elements are numbered."""
 NAMES = (
@@ -53,15 +54,15 @@ NO_METRICS = frozenset({
 })  # fmt: skip
 
 
-def propose(file: storage.File, allowance: Allowance) -> dict[str, Any]:
-    """Return `sources` of a config that read numbers of a file, or nothing."""
+def propose(file: storage.File, allowance: Allowance) -> tuple[dict[str, Any], list[str]]:
+    """Return `sources` of a config that read numbers of a file, or nothing; and what they leave out."""
     if not matches_file(FORMAT_FILES, file.name):
         known, _ = registry.recognise(file, allowance)
         if known is not None:
-            return {"formats": {"stated": {known.name: [SURROGATE.sub("?", file.name)]}}}
+            return {"formats": {"stated": {known.name: [SURROGATE.sub("?", file.name)]}}}, []
     profiles = logs.known_profiles(file, allowance)
     if profiles:
-        return {"logs": {"profile": profiles[0], "files": [file.name]}}
+        return {"logs": {"profile": profiles[0], "files": [file.name]}}, []
     found = Readings(allowance)
     found.begin(file)
     try:
@@ -76,11 +77,12 @@ def propose(file: storage.File, allowance: Allowance) -> dict[str, Any]:
         if "step" not in entry and "step" not in last and "metrics" in entry and "metrics" in last:
             last["metrics"] = {**entry["metrics"], **last["metrics"]}
         else:
-            entries.append({"files": files, **entry})
+            entries.append({"files": [*files], **entry})
     if entries:
-        return {"documents": entries}
-    lines = _lines(file)
-    return {"logs": {"files": files, "profiles": {"ours": {"lines": lines}}}} if lines else {}
+        return {"documents": entries}, []
+    lines, more = _lines(file)
+    said = [f"{file.name}: {more} more kinds of lines hold numbers, and are left out here"] if more else []
+    return ({"logs": {"files": files, "profiles": {"ours": {"lines": lines}}}} if lines else {}), said
 
 
 @dataclass(slots=True)
@@ -89,6 +91,8 @@ class _Group:
 
     keys: Keys
     elements: list[dict[str, Any]] = field(default_factory=list)
+    around: list[dict[str, Any]] = field(default_factory=list)
+    """The fields around each element."""
     leaves: dict[Keys, list[float]] = field(default_factory=dict)
     """The values at each place, by the keys within an element."""
 
@@ -98,7 +102,7 @@ def _entries(documents: list[Any], kind: DocumentFormat) -> Iterator[dict[str, A
     are_rows = kind in ("json_lines", "csv")
     groups: dict[Keys, _Group] = {}
     for document in documents:
-        _walk(document, groups, of_text=kind in ("csv", "xml"))
+        _walk(document, groups)
     given = {"format": kind} if kind == "json_lines" else {}
     several = sum(bool(one.leaves and {None, EACH} & set(one.keys)) for one in groups.values()) > 1
     for group in groups.values():
@@ -111,28 +115,33 @@ def _entries(documents: list[Any], kind: DocumentFormat) -> Iterator[dict[str, A
             yield {**given, **_of_list(group, leaves, several=several)}
 
 
-def _walk(document: Any, groups: dict[Keys, _Group], *, of_text: bool) -> None:
+def _walk(document: Any, groups: dict[Keys, _Group]) -> None:
     """Sort the numbers of a document by the innermost list of objects that they are in."""
-    stack: list[tuple[Any, Keys, Keys]] = [(document, (), ())]
+    stack: list[tuple[Any, Keys, Keys, dict[str, Any]]] = [(document, (), (), {})]
     places = 0
     while stack and places < MANY_PLACES:
-        value, outer, inner = stack.pop()
+        value, outer, inner, around = stack.pop()
         places += 1
         if isinstance(value, dict):
             group = groups.setdefault(outer, _Group(outer))
             if not inner and len(group.elements) < MANY_ELEMENTS:
                 group.elements.append(value)
+                group.around.append(around)
+            scalars = ((name, one) for name, one in value.items() if not isinstance(one, dict | list))
+            around = {**around, **dict(islice(scalars, MANY_AROUND))}
             if _are_alike(value):
-                stack += [(one, (*outer, *inner, EACH), ()) for one in reversed(value.values())]
+                stack += [(one, (*outer, *inner, EACH), (), around) for one in reversed(value.values())]
             else:
-                stack += [(one, outer, (*inner, str(key))) for key, one in reversed(value.items())]
+                stack += [(one, outer, (*inner, str(key)), around) for key, one in reversed(value.items())]
         elif isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
-            stack += [(one, (*outer, *inner, None), ()) for one in reversed(value)]
+            stack += [(one, (*outer, *inner, None), (), around) for one in reversed(value)]
         else:
-            for one in value if isinstance(value, list) else [value]:
-                number = measured(one)[0] if of_text and isinstance(one, str) else _number(one)
+            is_row = isinstance(value, list) and outer[-1:] == (None,) and not inner and len(value) <= MAX_NAMES
+            for place, one in enumerate(value if isinstance(value, list) else [value]):
+                number = _number(_as_number(one))
                 if number is not None:
-                    groups.setdefault(outer, _Group(outer)).leaves.setdefault(inner, []).append(number)
+                    keys = (place,) if is_row else inner
+                    groups.setdefault(outer, _Group(outer)).leaves.setdefault(keys, []).append(number)
 
 
 def _are_alike(value: dict[str, Any]) -> bool:
@@ -161,14 +170,24 @@ def _plain(leaves: dict[Keys, list[float]]) -> dict[str, Any]:
 
 
 def _of_list(group: _Group, leaves: dict[Keys, list[float]], *, several: bool) -> dict[str, Any]:
-    """Numbers in a list: points if each element has a step, else results, told apart by what is beside them."""
-    prefix = [_name((key,)) for key in group.keys if key not in {None, EACH}] if several else []
+    """Numbers in a list: points if each element has a step, else results, told apart by what is beside and around."""
+    is_named = several or any(isinstance(key, int) for keys in leaves for key in keys)
+    prefix = [_name((key,)) for key in group.keys if key not in {None, EACH}] if is_named else []
+    varying = [name for name in dict.fromkeys(chain.from_iterable(group.around)) if len(_texts(group.around, name)) > 1]
+    if len(group.elements) > 1:
+        beside = zip(group.around, group.elements, strict=True)
+        group.elements = [{**{name: one.get(name) for name in varying}, **each} for one, each in beside]
     step = _step_of(group.elements)
-    if step is not None:
-        metrics = _named(prefix, group.keys, {keys: one for keys, one in leaves.items() if keys != (step,)})
-        return {"metrics": metrics, "step": step}
-    beside = _names_of(group)
-    return {"metrics": _named([*prefix, *beside], group.keys, leaves)}
+    if step is None:
+        return {"metrics": _named([*prefix, *_names_of(group)], group.keys, leaves)}
+    if len(_texts(group.elements, step)) < len(group.elements):  # several series, or steps that were done again
+        prefix += [one for one in _names_of(group, step) if not one[1:-1].isdigit()]
+    metrics = _named(prefix, group.keys, {keys: one for keys, one in leaves.items() if keys != (step,)})
+    return {"metrics": metrics, "step": step}
+
+
+def _texts(elements: Sequence[dict[str, Any]], *names: str) -> set[tuple[str, ...]]:
+    return {tuple(str(one.get(name)) for name in names) for one in elements}
 
 
 def _named(parts: list[str], keys: Keys, leaves: dict[Keys, list[float]]) -> dict[str, str]:
@@ -204,8 +223,8 @@ def _as_number(value: Any) -> Any:
     return measured(value)[0] if isinstance(value, str) else value
 
 
-def _names_of(group: _Group) -> list[str]:
-    """The fields that tell the elements of a list apart, in braces; else their keys or numbers."""
+def _names_of(group: _Group, *step: str) -> list[str]:
+    """The fields that tell the elements of a list apart, at each step, in braces; else their keys or numbers."""
     stars = [key for key in group.keys if key in {None, EACH}]
     places = [f"{{{position}}}" for position, key in enumerate(stars, 1) if key == EACH]
     elements = group.elements
@@ -216,43 +235,139 @@ def _names_of(group: _Group) -> list[str]:
     if len(elements) == 1:  # there may be more in another run
         return [*places, *(f"{{{name}}}" for name in texts if name.lower() in NAMES[:OF_ONE])][: len(places) + 1]
     texts.sort(key=lambda name: NAMES.index(name.lower()) if name.lower() in NAMES else len(NAMES))
-    numbers = [name for name in fields if all(_number(_as_number(one.get(name))) is not None for one in elements)]
-    for more in range(3):
-        for chosen in islice(combinations([*texts, *numbers], more + 1), MANY_CHOICES):
-            if chosen[0] in texts and len({tuple(str(one[name]) for name in chosen) for one in elements}) == len(
-                elements
-            ):
+    whole = [name for name in fields if all(step_of(_as_number(one.get(name))) is not None for one in elements)]
+    settings = [*texts, *(name for name in whole if name not in step)]
+    kinds = len(_texts(elements, *settings, *step))  # those of one kind are repeats
+    for more in range(3) if texts else ():
+        for chosen in islice(combinations(settings, more + 1), MANY_CHOICES):
+            if chosen[0] in texts and len(_texts(elements, *chosen, *step)) == kinds:
                 return [*places, *(f"{{{name}}}" for name in chosen)]
     return [f"{{{position}}}" for position in range(1, len(stars) + 1)] if len(elements) <= MAX_NUMBERED else places
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and measured(value)[0] is None
+    """Whether a value can name something: a time is another one in each run."""
+    is_text = isinstance(value, str) and 0 < len(value) <= LONGEST_NAME
+    return is_text and measured(value)[0] is None and seconds_of(value, certain=False) is None
 
 
-WORDS = re.compile(
-    r"(?P<name>[A-Za-z][\w ./()%-]{1,60}?)\s*(?:[:=]|\s{2,})\s*"
-    r"(?P<value>[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?)(?![\w.:/-])"
+NUMBER = re.compile(
+    r"(?P<time>\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?)|(?<![\w./-])(?<!\d:)"
+    r"(?P<number>[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:/\d+)?|(?i:nan|inf)\b))"
+    r"(?P<unit>%|(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,5}(?:/\w+)?)?(?![\w/]|[.:-]\w)"
 )
-HEAD, MAX_LINES, LONGEST_LINE, WIDTH = 256 << 10, 12, 300, 120
+"""A date, a time of the day, or a number that stands alone, perhaps with its unit: `5`, `6.13ms`, `71.4%`, `10/100`."""
+UNIT = re.compile(r"\s?(?P<unit>\[[^\]]*\]|%|(?:[A-Za-z]+/[A-Za-z]+|[mun]?s|secs?|seconds|bytes|[KMGT]i?B)(?!\w))")
+"""A unit behind a space."""
+FOR_EACH = re.compile(r"/(?=(?:s|secs?|seconds?|op)\b)", re.IGNORECASE)
+PERCENTILE = re.compile(r"(?P<percent>\d{1,3}(?:\.\d+)?)%\s+(?:in\s+)?(?=\d)")
+"""How the line of a percentile begins."""
+BREAK = re.compile(r"[|,;\[\]{}]|\s{2,}|\s-\s")
+"""What separates names in a line."""
+APART = re.compile(r"(?:[:=,|]\s*|\s{2,})$")
+"""What separates a name from its number, if not a single space."""
+OF_SOURCE = re.compile(r"\.\w+:$")
+"""What precedes the number of a line of a program: `train.py:`."""
+HEAD, MAX_LINES, LONGEST_LINE, WIDTH = 256 << 10, 50, 300, 120
 
 
-def _lines(file: storage.File) -> list[dict[str, str]]:
-    """Return log lines `name: number` as they stand in a text, each with the expression that reads it."""
+def _lines(file: storage.File) -> tuple[list[dict[str, str]], int]:
+    """Return expressions for the lines of a text with named numbers, and how many more there are.
+
+    Lines that differ in anything but numbers and times are never read by one expression.
+    """
     with file.open() as opened:
         head = opened.read(HEAD)
     if b"\0" in head:
-        return []
-    found: dict[str, dict[str, str]] = {}
-    for line in head.decode(errors="replace").splitlines():
-        match = WORDS.search(line)
-        if match is None or len(line) > LONGEST_LINE or not line.isprintable():
+        return [], 0
+    lines: dict[tuple[str, ...], tuple[str, list[tuple[str, ...]]]] = {}
+    for line in map(str.strip, head.decode(errors="replace").replace("\t", "  ").splitlines()):
+        if len(line) <= LONGEST_LINE and line.isprintable():
+            between, names = _numbers(line)
+            if any(map(any, names)):
+                lines.setdefault(between, (line, names))
+    found = []
+    for (between, (line, given)), chosen in zip(
+        lines.items(), _distinct([one for _, one in lines.values()]), strict=True
+    ):
+        shorts = [short for short, *_ in given]
+        step = next((one for one in STEPS if one in shorts), None)
+        if step is not None and sum(map(bool, chosen)) > 1:
+            chosen[shorts.index(step)] = STEP
+        groups = [rf"(?P<{name}>\S+?)" if name else r"\S+?" for name in chosen]
+        expression = "".join(chain.from_iterable(zip_longest(between, groups, fillvalue="")))
+        if len(expression) < MAX_LENGTH:
+            found.append({"line": rf"^\s*{expression}\s*$", "example": line})
+    return found[:MAX_LINES], len(found[MAX_LINES:])
+
+
+def _numbers(line: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return expressions for what is between the numbers of a line, and the possible names of each number.
+
+    These are the name before it, all words before it, and those behind it as well. A number without a name takes the
+    first name of its line.
+    """
+    between, names, words, used = [""], list[tuple[str, ...]](), list[str](), Counter[tuple[str, str]]()
+    first = ""
+    at = begin = 0
+    if percentile := PERCENTILE.match(line):
+        first, begin = f"p{float(percentile['percent']):g}".replace(".", "_"), percentile.end()
+    for match in NUMBER.finditer(line, begin):
+        before = line[begin : match.start()]
+        if match["time"]:
+            between[-1] += rf"{_literal(line[at : match.start()])}[\d:.,/-]+"
+            at = begin = match.end()
             continue
-        name = re.sub(r"\W+", "_", match["name"].strip()).strip("_").lower()
-        if name and not name[0].isdigit() and name not in NO_METRICS and name not in found:
-            before = re.sub(r"(\\ |\s)+", r"\\s+", re.escape(line[match.start() : match.start("value")].strip()))
-            found[name] = {"line": rf"{before}\s*(?P<{name}>[-+]?[0-9][0-9,.eE+-]*)", "example": line.strip()}
-    return list(found.values())[:MAX_LINES]
+        between[-1] += _literal(line[at : match.start()])
+        words.append(_word(before))
+        own = words[-1] if first and len(before.split()) == 1 else _label(before)
+        first = first or own
+        unit = None if match["unit"] else UNIT.match(line, match.end())
+        at, begin = match.end("number"), unit.end() if unit else match.end()
+        word = _word((match["unit"] or (unit["unit"] if unit else "")).replace("%", "percent"))
+        name = own or ("" if words[-1] else first)
+        used[name, word] += 1
+        nth = f"_{used[name, word]}" if used[name, word] > 1 else ""
+        long = _with_unit("_".join(filter(None, words)) + nth, word)
+        are_names = name and name not in NO_METRICS
+        names.append((_with_unit(name + nth, word), long, f"{long}_{_word(line[begin:])}") if are_names else ("",) * 3)
+        between.append("")
+    between[-1] += _literal(line[at:])
+    return tuple(between), names
+
+
+def _with_unit(name: str, unit: str) -> str:
+    return name if not unit or name.endswith(unit) or ("per_" in unit and "_per_" in name) else f"{name}_{unit}"
+
+
+def _label(before: str) -> str:
+    """The last name before a number. Behind a single space, it has to be known: `2 threads and 4 connections`."""
+    names = [_word(one) for one in BREAK.split(before)]
+    name = next((one for one in reversed(names) if one.strip("_0123456789")), "")
+    is_known = APART.search(before) or name in STEPS or kind_of(name).better
+    return name if is_known and not OF_SOURCE.search(before) else ""
+
+
+def _word(text: str) -> str:
+    return re.sub(r"\W+", "_", FOR_EACH.sub(" per ", text)).strip("_").lower()
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"(?:\\?\s)+", r"\\s+", re.escape(text))
+
+
+def _distinct(lines: list[list[tuple[str, ...]]]) -> list[list[str]]:
+    """For each number of each line the shortest of its names that no other has."""
+    of_all = [Counter(names[level] for line in lines for names in line) for level in range(3)]
+    used = Counter[str]()
+
+    def chosen(names: tuple[str, ...]) -> str:
+        name = next((one for one, counts in zip(names, of_all, strict=True) if counts[one] == 1), names[0])
+        name = f"n_{name}" if name[:1].isdigit() else name
+        used[name] += 1
+        return f"{name}_{used[name]}" if name and used[name] > 1 else name
+
+    return [[chosen(names) for names in line] for line in lines]
 
 
 def as_yaml(value: Mapping[str, Any]) -> list[str]:

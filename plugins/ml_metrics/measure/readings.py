@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ml_metrics.config.paths import path_to
 from ml_metrics.core.errors import StorageError, UnreadableInputError
 from ml_metrics.core.limits import Allowance, LimitReachedError
 from ml_metrics.core.model import Metric, Series, Stated
@@ -43,6 +44,8 @@ MAX_PLACES = 10_000
 MAX_DIMENSIONS = 2_000
 """The characters of all dimensions of a line."""
 MAX_TEXTS = 1000
+MAX_KINDS, LONGEST_KIND = 20, 200
+"""How many texts of one name may tell series apart, and how long they are."""
 LONGEST = 1 << 16
 """The characters of one text, as of a text in an event file."""
 LONGEST_UNIT = 30
@@ -97,16 +100,18 @@ class Readings:
     files: int = 0
     added: int = 0
     """How many points were added and not counted yet."""
-    texts: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    """By file and name: a text; None if several differ."""
+    texts: dict[str, dict[str, dict[str, int] | None]] = field(default_factory=dict)
+    """By file and name: its texts and how often each was there; None if they are many or long."""
     nulls: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By file and name: how many values were null."""
+    """By file or folder, as its series are, and name: how many values were null."""
     _points: dict[Key, bytearray] = field(default_factory=dict)
     _counted: dict[Key, int] = field(default_factory=dict)
     """The bytes of points that the allowance has counted."""
     _before: tuple[int, ...] = ()
     """How much there was before the current file."""
     _all: int = 0
+    _place: str = field(init=False)
+    """What the series of the current file are of: the file, or its folder."""
     _plain: _Rows = field(init=False)
     """The series of the current file and folder without dimensions."""
     _dimensions: dict[SubRun, Mapping[str, str]] = field(default_factory=dict)
@@ -153,7 +158,7 @@ class Readings:
     def in_folder(self, folder: str) -> None:
         """Add what follows to the series of a folder."""
         self.folder = folder
-        place = self.lines.file.name if self.by_file else folder
+        self._place = place = self.lines.file.name if self.by_file else folder
         self._plain = self._places.setdefault((place,), _Rows(lambda name: self._new((place, (), name))))
 
     def end(self, *, expected: bool = False) -> None:
@@ -316,13 +321,19 @@ class Readings:
     def add_text(self, name: str, text: str) -> None:
         """Add a text of a line. One that differs from line to line is left out."""
         texts = self.texts.setdefault(self.lines.file.name, {})
-        if name in texts:
-            texts[name] = text[: LONGEST + 1] if texts[name] == text[: LONGEST + 1] else None
-        elif len(texts) < MAX_TEXTS and self.allowance.has_text(len(name) + min(len(text), LONGEST)):
-            texts[name] = text[: LONGEST + 1]
+        text = text[: LONGEST + 1]
+        if (known := texts.get(name)) is not None:
+            if text in known:
+                known[text] += 1
+            elif len(known) < MAX_KINDS and len(text) <= LONGEST_KIND:
+                known[text] = 1
+            else:
+                texts[name] = None
+        elif name not in texts and len(texts) < MAX_TEXTS and self.allowance.has_text(len(name) + len(text)):
+            texts[name] = {text: 1}
 
     def add_null(self, name: str) -> None:
-        key = (self.lines.file.name, name)
+        key = (self._place, name)
         if key in self.nulls or name in self._plain or self.allowance.has_text(len(name)):
             self.nulls[key] = self.nulls.get(key, 0) + 1
 
@@ -389,16 +400,26 @@ class Readings:
         for file, texts in self.texts.items():
             left_out: dict[str, list[str]] = {"text that differs from line to line": [], "text among numbers": []}
             varying, among = left_out.values()
-            for name, text in texts.items():
+            kinds: list[str] = []
+            for name, counts in texts.items():
                 if name in numbers.get(file, ()):
                     among.append(quoted(name))
-                elif text is None:
+                elif counts is None or len(counts) > 1:
                     varying.append(quoted(name))
+                    kinds += [name] if counts and min(counts.values()) > 1 else []
                 else:
+                    (text,) = counts
                     kept[name if kept.get(name, text) == text else f"{file}/{name}"] = text
             told += [
                 f"{file}: {what} was left out: {shortened_list(names)}" for what, names in left_out.items() if names
             ]
+            if kinds and file in numbers:
+                one = min(numbers[file])
+                example = f"{{{kinds[0]}}}/{one}: {path_to((one,))}"
+                told.append(
+                    f"{file}: the points of all {quoted(kinds[0])} are aggregated together; if it tells series apart, "
+                    f"name them by it in sources.documents, as {quoted(example)}"
+                )
         return told, kept
 
     def labels(self) -> dict[SubRun, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -103,12 +104,17 @@ class _Table:
                 begin = len(block) if end < 0 else end + 1
                 first += 1
                 if text := text.removeprefix("\ufeff").strip(BLANK):
-                    self._begin(*self._first_header(text))
+                    self._begin_at(text)
             if begin < len(block):
                 self._add_all(self._split(block[begin:].decode(errors="replace").removesuffix("\n"), first))
             self.found.settle()
         while self._open:
             self._add_all(self._given_up())
+
+    def _begin_at(self, line: str) -> None:
+        """Begin the table, unless the line is a comment. A comment may be the header: `# step loss`."""
+        with suppress(UnreadableInputError) if line.startswith("#") else nullcontext():
+            self._begin(*self._first_header(line.lstrip("# ")))
 
     def _first_header(self, line: str) -> tuple[list[str], str]:
         """The cells of the first line, and their delimiter, which is the one that separates a step."""

@@ -9,6 +9,7 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
@@ -152,7 +153,7 @@ class _Values:
         self.found.add(f"{options.prefix}{name}", [value], stated, step=step, time=math.nan if time is None else time)
 
 
-UNIT = re.compile(r"(?P<value>[^\s%]+?)\s*(?P<unit>%|[^\W\d_][^\s,;]{0,15})")
+UNIT = re.compile(r"(?P<value>[^\s%]+?)\s*(?P<unit>%|[^\W\d_][^\d\s,;]{0,15})")
 
 
 def measured(text: str) -> tuple[float | None, str]:
@@ -206,16 +207,26 @@ def kind_of(found: Readings) -> DocumentFormat:
 def rows_of(found: Readings, comments: tuple[str, ...] = ()) -> Iterator[dict[str, str]]:
     """Yield the rows of a table, as objects with the fields of its header. `comments` begin lines that are no rows."""
     found.lines.check = bytes  # a last row without a line end is one
-    lines = (
+    lines: Iterator[str] = (
         f"{line}\n"
         for block in found.lines.blocks()
         for line in block.decode(errors="replace").removeprefix("\ufeff").replace("\0", "").split("\n")
         if not line.startswith(comments)
     )
-    first = next((line for line in lines if line.strip()), "")
+    first = comment = ""
+    for line in lines:
+        if line.startswith("#"):
+            comment = line.lstrip("# ")
+        elif line.strip():
+            first = line
+            break
     try:
         delimiter = max(DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one))))
-        header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter))]
+        header, names = (
+            [cell.strip() for cell in cells] for cells in csv.reader([first, comment or "\n"], delimiter=delimiter)
+        )
+        if len(names) == len(header) > 1 and any(number(cell) is not None for cell in header):
+            header, lines = names, chain([first], lines)  # `# task,score`
         for number_, cells in enumerate(csv.reader(lines, delimiter=delimiter), 1):
             found.lines.line = number_
             if len(cells) == len(header):

@@ -46,7 +46,7 @@ def read(request: Request) -> Found:
     options = request.config.sources.json_lines
     flat = Readings(request.allowance, options.prefix, by_file=True, file_name_prefix=options.file_name_prefix)
     results = Readings(request.allowance, options.prefix, options.named_by)
-    lines = _Lines(flat, results, options, PointFields(options.step, options.time))
+    lines = Lines(flat, results, options, PointFields(options.step, options.time))
     flat.read_each((file for file in request.files if _is_selected(file, options)), lines.read)
     of_results, found = results.found(), flat.found()
     if options.lines == "points":
@@ -66,7 +66,7 @@ def _is_selected(file: storage.File, options: JsonLines) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
+class Lines:
     """Adds the lines of one file after the other."""
 
     flat: Readings

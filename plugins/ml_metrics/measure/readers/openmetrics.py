@@ -38,8 +38,12 @@ SAMPLE = re.compile(rf"([^\W\d][^\s{{]*|[_:][^\s{{]*)(?:\{{((?:{LABEL})*+[\s,]*+
 
 def is_openmetrics(file: Beginning) -> bool:
     head = file.head.lstrip()
+    first = head.partition(b"\n")[0].decode(errors="replace").strip()
+    begins = head.startswith((b"# TYPE ", b"# HELP ", b"# UNIT ")) or (
+        file.name.endswith((".prom", ".om")) and _parsed(first) is not None
+    )
     # metrics of DCGM belong to a node, not to a measurement
-    return head.startswith((b"# TYPE ", b"# HELP ", b"# UNIT ")) and b"DCGM_FI_" not in head[:200]
+    return begins and b"DCGM_FI_" not in head[:200]
 
 
 def read(found: Readings) -> None:
@@ -103,4 +107,4 @@ def _check(rest: bytes) -> None:
         raise ValueError("no sample")
 
 
-FORMAT = Format("openmetrics", (b"# ",), read, is_openmetrics)
+FORMAT = Format("openmetrics", (b" ",), read, is_openmetrics)

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.collection import INDEX, Document
+from ml_metrics.config.collection import INDEX, Document, JsonLines
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Stated
 from ml_metrics.measure.lines import parsed_document
@@ -25,8 +25,8 @@ from ml_metrics.measure.readers.format import (
     value_of,
 )
 from ml_metrics.measure.readers.hardware_sweeps import FIO, read_fio
+from ml_metrics.measure.readers.json_lines import Lines
 from ml_metrics.measure.readings import LONGEST_UNIT, stated_unit
-from ml_metrics.measure.text import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -122,22 +122,7 @@ def _has_points(file: Beginning) -> bool:
 
 
 def _read_points(found: Readings) -> None:
-    fields = PointFields()
-    for one in each_object(found):
-        plan = fields.plan(tuple(one))
-        step = None if plan.step is None else step_of(one[plan.step])
-        if step is None:
-            found.lines.reject("without a step", one)
-            continue
-        time = None if plan.time is None else seconds_of(one[plan.time], certain=plan.certain_time)
-        for name, content in leaves(one):
-            value = value_of(content)
-            if name == plan.step or (name == plan.time and time is not None):
-                continue
-            if value is None:
-                found.describe(name, content)
-            else:
-                found.point(name, step, math.nan if time is None else time, value)
+    Lines(found, found, JsonLines(), PointFields()).read(found)
 
 
 def _is_dvclive(file: Beginning) -> bool:

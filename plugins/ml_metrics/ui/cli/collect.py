@@ -125,17 +125,19 @@ def _explain(arguments: Arguments, config: MetricCollectionConfig, folder: RunFo
         warn(warning)
     document = {"files": list(map(explained_document, explained)), "warnings": left_out}
     give(arguments, document, _explained_once(explained))
-    return 0 if any(one.metrics for one in explained) else 1
+    return 0 if any(one.metrics or one.sweeps for one in explained) else 1
 
 
 def _explained_once(explained: Iterable[Explained]) -> Iterator[str]:
     """Yield the lines of each file; of files that the same configuration reads, those of the first."""
     first: dict[str, str] = {}
     for one in explained:
-        shape = json.dumps(one.proposed).replace(json.dumps(one.file), "")
+        shape = json.dumps([one.proposed, [each.name for each in one.metrics]]).replace(json.dumps(one.file), "")
         if one.proposed and first.setdefault(shape, one.file) != one.file:
-            how = "Add it to `files`; {file}/ before a name keeps both apart"
-            yield f"{printable(one.file)}: as {printable(first[shape])}. {how}"
+            other = first[shape]
+            are_named_alike = one.file.rpartition("/")[2] == other.rpartition("/")[2]
+            what = "use_run_name_prefix: true" if are_named_alike else "{file}/ before a name"
+            yield f"{printable(one.file)}: as {printable(other)}. Add it to `files`; {what} keeps both apart"
         else:
             yield from explained_lines(one, brief=True)
 
@@ -144,8 +146,9 @@ def explained_document(one: Explained) -> dict[str, Any]:
     keys = ("name", "value", "unit", "better", "points")
     metrics = [{key: getattr(metric, key) for key in keys} for metric in one.metrics]
     kept = {"file": one.file, "format": one.source or None, "metrics": metrics}
+    curves = {"curves": [each.name for each in one.sweeps]} if one.sweeps else {}
     proposed = {"sources": one.proposed} if one.proposed else {}
-    return {**kept, "warnings": one.warnings, "metadata": dict(one.metadata), **proposed}
+    return {**kept, **curves, "warnings": one.warnings, "metadata": dict(one.metadata), **proposed}
 
 
 def explained_lines(one: Explained, *, brief: bool = False) -> Iterator[str]:
@@ -153,6 +156,8 @@ def explained_lines(one: Explained, *, brief: bool = False) -> Iterator[str]:
     for warning in one.warnings:
         warn(warning)
     name, count = printable(one.file), counted(len(one.metrics), "metric")
+    if one.sweeps:
+        count = " and ".join(filter(None, [count if one.metrics else "", counted(len(one.sweeps), "curve")]))
     if one.proposed:
         yield f"{name}: {one.source or 'no known format'}. These lines of a test file read and judge it:"
         yield ""

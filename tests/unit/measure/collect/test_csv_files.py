@@ -55,12 +55,24 @@ def test_an_epoch_is_the_step_where_there_is_no_other(tmp_path: Path) -> None:
         b"step,loss\n1,2\nstep,loss\n2,1\n",
         b"step,loss\n1.0,2e0\n2.0,+1\n",
         b"step,loss\n1,2\n2,1\n\0\0\0\n",
+        b"# by train.sh 1.2\n#\tm,1\nstep,loss\n1,2\n2,1\n",
+        b"# step,loss\n1,2\n2,1\n",
     ],
 )
 def test_spellings_of_the_same_table(tmp_path: Path, content: bytes) -> None:
     found = csv_of(tmp_path, content)
     assert (values(found), by_name(found)["loss_final"].step) == ({"loss_final": 1}, 2)
     assert (by_name(found)["loss_final"].points, found.warnings) == (2, ())
+
+
+def test_a_text_that_may_tell_series_apart_is_named(tmp_path: Path) -> None:
+    rows = "".join(f"{step},{split},{step}\n" for step in range(3) for split in ("train", "val"))
+    found = csv_of(tmp_path, f"step,split,loss\n{rows}")
+    assert found.warnings[0] == "metrics.csv: text that differs from line to line was left out: 'split'"
+    assert found.warnings[1].endswith("name them by it in sources.documents, as '{split}/loss: $.loss'")
+    documents = [{"files": ["metrics.csv"], "metrics": {"{split}/loss": "$.loss"}, "step": "step"}]
+    apart = collected(tmp_path, sources={"documents": documents})
+    assert values(apart) == {"train/loss_final": 2, "val/loss_final": 2}
 
 
 def test_another_header_after_a_restart_counts_from_there(tmp_path: Path) -> None:

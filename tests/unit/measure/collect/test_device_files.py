@@ -181,10 +181,10 @@ def test_other_styles_of_tables(style: str) -> None:
 
 
 def test_a_file_of_something_else(tmp_path: Path) -> None:
-    (tmp_path / "app.prom").write_text('http_requests_total{code="200"} 7\n')
+    (tmp_path / "tpu-info.txt").write_text("command not found\n")
     found = collected(tmp_path)
     assert found.metrics == ()
-    assert found.warnings[0] == "app.prom: has no lines of the DCGM exporter, and no table of tpu-info"
+    assert found.warnings[0] == "tpu-info.txt: has no lines of the DCGM exporter, and no table of tpu-info"
 
 
 def test_a_line_that_is_being_written(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ def test_without_paths_the_numbers_outside_of_lists_count_and_texts_describe_the
         ("m.txt", '{"step": 1, "loss": 3}\n{"step": 2, "loss": 2.5}\n'),
         ("m.csv", "step;loss\n1;3\n2;2.5\n"),
         ("m.tsv", "step\tloss\n1\t3.0\n2\t2.50\n"),
+        ("m.csv", "# by train.sh\nstep,loss\n1,3\n2,2.5\n"),
+        ("m.csv", "# step,loss\n1,3\n2,2.5\n"),
         ("m.json", '[{"step": 1, "loss": 3},\n {"step": 2, "loss": 2.5}]'),
         ("m.yaml", "- {step: 1, loss: 3}\n- {step: 2, loss: 2.5}\n"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -65,15 +66,77 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
         ("a.json", {"a b": {"c{d}": 1}}, {"a b/c(d)": 1}),
         ("a.txt", '{"it": 1, "loss": 3}\n{"it": 2, "loss": 2}\n{"it": 3, "loss": 1}\n', {"loss_final": 1}),
         ("a.csv", "model,speed\nx,5\ny,6\n", {"x/speed": 5, "y/speed": 6}),
-        ("a.yaml", "accuracy: 0.5\n", {"accuracy": 0.5}),
+        ("a.yaml", "accuracy: 0.5\nspeed: 2,311 img/s\n", {"accuracy": 0.5, "speed": 2311}),
+        ("a.json", {"git_hash": "1a2b3c", "model": "8x7B", "took": "312.4"}, {"took": 312.4}),
+        (
+            "a.json",
+            {"suite": "s", "ops": [{"op": "mul", "at": [{"m": 1, "ms": 2}]}, {"op": "add", "at": [{"m": 1, "ms": 3}]}]},
+            {"mul/ms": 2, "mul/m": 1, "add/ms": 3, "add/m": 1},
+        ),
+        (
+            "a.json",
+            [{"epoch": at, "split": split, "loss": at + len(split)} for at in (1, 2, 3) for split in ("val", "train")],
+            {"val/loss_final": 6, "train/loss_final": 8},
+        ),
+        (
+            "a.json",
+            [{"epoch": at, "metrics": [{"name": "loss", "value": -at}, {"name": "acc", "value": at}]} for at in (1, 2)],
+            {"metrics/loss/value_final": -2, "metrics/acc/value_final": 2},
+        ),
+        (
+            "a.json",
+            [{"at": "2026-11-29T10:00:00Z", "pkg": "x", "s": 1}, {"at": "2026-11-30", "pkg": "y", "s": 2}],
+            {"x/s": 1, "y/s": 2},
+        ),
+        ("a.json", {"rows": [[1, 2.5], [2, 3.5]]}, {"rows/0": 1.5, "rows/1": 3}),
+        ("a.json", [{"bench": "a", "ms": one} for one in (1.25, 1.5, 9.5)], {"a/ms": 1.5}),
+        (
+            "a.tsv",
+            "# by eval.sh 1.2\n# model\tm\ntask\tscore\nmmlu\t0.5\narc\t0.25\n",
+            {"mmlu/score": 0.5, "arc/score": 0.25},
+        ),
         ("a.toml", "[a]\nb = 0.5\n", {"a/b": 0.5}),
         ("a.xml", '<r><t name="x" v="1"/><t name="y" v="2"/></r>', {"x/v": 1, "y/v": 2}),
         ("a.txt", "Threads: 4\n  events per s:  9.5\n", {"log/threads_final": 4, "log/events_per_s_final": 9.5}),
+        (
+            "a.txt",
+            "10:00:00,123 step 1 loss=3.5, acc: 40% lr 1e-4\n10:00:07,001 step 2 loss=nan, acc: 50% lr 1e-4\n",
+            {"log/loss_final": math.nan, "log/acc_percent_final": 50, "log/lr_final": 1e-4},
+        ),
+        (
+            "a.txt",
+            "Time per request:  15.3 [ms] (mean)\nTime per request:  1.5 [ms] (mean, of all)\n",
+            {"log/time_per_request_ms_mean_final": 15.3, "log/time_per_request_ms_mean_of_all_final": 1.5},
+        ),
+        (
+            "a.txt",
+            "[READ], Average(us), 1055.1\n[UPDATE], Average(us), 1255.3\n",
+            {"log/read_average_us_final": 1055.1, "log/update_average_us_final": 1255.3},
+        ),
+        (
+            "a.txt",
+            "  2 threads and 100 connections\n  Latency  6.1ms  2.5ms\n 99.900%  18.1ms\n  410 requests in 30.0s\n",
+            {"log/latency_ms_final": 6.1, "log/latency_2_ms_final": 2.5, "log/p99_9_ms_final": 18.1},
+        ),
+        (
+            "a.txt",
+            "BenchmarkA/n=10-8  \t 100\t 932.1 ns/op\t 896 B/op\n",
+            {
+                "log/benchmarka_n_10_8_final": 100,
+                "log/benchmarka_n_10_8_ns_per_op_final": 932.1,
+                "log/benchmarka_n_10_8_b_per_op_final": 896,
+            },
+        ),
+        (
+            "a.txt",
+            "---Time (excl. 1st token)---\nRequests per second: 652.5 [#/sec]\n",
+            {"log/requests_per_second_final": 652.5},
+        ),
     ],
 )
 def test_the_proposed_lines_read_a_file(name: str, content: Any, metrics: dict[str, float], tmp_path: Path) -> None:
     text = content if isinstance(content, str) else json.dumps(content, indent=1)
-    assert proposed(tmp_path, name, text) == metrics
+    assert proposed(tmp_path, name, text) == pytest.approx(metrics, nan_ok=True)
 
 
 def test_a_file_of_a_known_format_under_another_name_is_stated(tmp_path: Path) -> None:
@@ -93,6 +156,15 @@ def test_a_file_without_numbers_has_no_proposal(tmp_path: Path) -> None:
     for name, content in {"a.txt": "hello\n", "b.json": '{"a": "b"}', "c.bin": "\0 a: 1\n", "d.json": "{"}.items():
         (tmp_path / name).write_text(content)
     assert [(one.source, one.proposed, one.metrics) for one in explained(tmp_path)] == [("", {}, ())] * 4
+
+
+def test_what_is_left_out_of_a_long_report_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(
+        "".join(f"count of {chr(97 + at // 26)}{chr(97 + at % 26)}: 1\n" for at in range(60))
+    )
+    (one,) = explained(tmp_path)
+    assert len(one.metrics) == 50
+    assert one.warnings == ("a.txt: 10 more kinds of lines hold numbers, and are left out here",)
 
 
 values = st.recursive(

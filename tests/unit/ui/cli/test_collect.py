@@ -153,11 +153,13 @@ def test_without_a_config_files_are_explained_and_not_collected(tmp_path: Path, 
 
 
 def test_files_of_one_shape_are_explained_once(tmp_path: Path, ml: Shell) -> None:
-    for name in ("a.json", "b.json"):
+    for name in ("a.json", "b.json", "c/a.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"accuracy": 0.5}')
     said = ml("collect", str(tmp_path), "--explain")
     assert said.count("documents:") == 1
     assert "b.json: as a.json. Add it to `files`; {file}/ before a name keeps both apart" in said
+    assert "c/a.json: as a.json. Add it to `files`; use_run_name_prefix: true keeps both apart" in said
 
 
 @pytest.mark.parametrize("command", ["collect CONFIG RUN --json", "validate CONFIG --with-run RUN --json"])

@@ -278,6 +278,16 @@ def test_openmetrics_that_was_cut_off_is_reported(tmp_path: Path) -> None:
     assert any("# EOF" in one for one in warnings)
 
 
+def test_prometheus_text_needs_no_comments(tmp_path: Path) -> None:
+    (tmp_path / "node.prom").write_text('node_load1 0.25\nfree_bytes{disk="a"} 8.5e+09\n')
+    found = collected(tmp_path)
+    assert {one.name: one.value for one in found.metrics} == {
+        "node_load1_final": 0.25,
+        "disk=a/free_bytes_final": 8.5e9,
+    }
+    assert len(found.warnings) == 1  # that it has no end
+
+
 def test_keys_of_mlflow_may_have_slashes_and_blanks(tmp_path: Path) -> None:
     run = tmp_path / "mlruns/0/abc/metrics/eval"
     run.mkdir(parents=True)

@@ -105,3 +105,18 @@ def test_a_large_document_is_read_if_its_values_take_no_more_memory_than_those_o
     assert values(found) == {"x": 1}
     (warning,) = found.warnings
     assert warning.startswith("bomb.json: not read: would take about 1")
+
+
+def test_lines_in_a_json_file_are_read_as_those_of_jsonl(tmp_path: Path) -> None:
+    lines = [
+        {"training_iteration": at, "reward": at / 2, "kl": None, "all": [1.0], "info": {"loss": 8.0 - at}, "id": "a"}
+        for at in (1, 2)
+    ]
+    texts = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (tmp_path / "result.json").write_text(texts)
+    of_json = collected(tmp_path)
+    (tmp_path / "result.json").rename(tmp_path / "result.jsonl")
+    of_lines = collected(tmp_path)
+    assert values(of_json) == values(of_lines) == {"info/loss_final": 6.0, "reward_final": 1.0}
+    assert of_json.metadata == of_lines.metadata == {"id": "a"}
+    assert len(of_json.warnings) == len(of_lines.warnings) == 2  # of nulls, and of a list
