@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.channels import FACTORIES, channel_of
 from ml_metrics.alerts import Smtp, Unusable
+from ml_metrics.alerts.channels.channel import Channel
 from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.paging import Opsgenie, PagerDuty
@@ -43,18 +44,48 @@ def test_tests_without_recipients_use_the_default_ones(connect: Any, monkeypatch
     assert post.sender_of(TEST.model_copy(update={"sender": "own@example.com"})) == "own@example.com"
 
 
-def test_an_smtp_connection_is_interpreted_as_by_airflow(connect: Any) -> None:
-    extra = {"from_email": "me@example.com"}
-    safe = {"conn_type": "smtp", "host": "mail.example", "login": "me", "password": "p", "extra": extra}
-    assert connect("smtp", smtp_default=safe).channels == (
-        Smtp("mail.example", 465, "me", "p", "me@example.com", implicit_tls=True),
-    )
-    plain = {"conn_type": "smtp", "host": "mail", "port": 1025, "extra": {"disable_ssl": True, "disable_tls": "true"}}
-    assert connect("smtp:other", other=plain).channels == (
-        Smtp("mail", 1025, implicit_tls=False, starttls=False, name="smtp:other"),
-    )
-    starttls = {"conn_type": "smtp", "host": "mail", "extra": {"disable_ssl": True, "ssl_context": "none"}}
-    assert connect("smtp", smtp_default=starttls).channels == (Smtp("mail", 587, verify=False),)
+SLACK = "https://hooks.slack.com/services/T0/B0/x"
+AZURE = "https://prod-1.westus.logic.azure.com:443/workflows/x/triggers/manual/paths/invoke?api-version=1&sig=abc"
+CHAT = "https://chat.googleapis.com/v1/spaces/AAA/messages?key=k&token=t"
+
+
+@pytest.mark.parametrize(
+    ("name", "connection", "expected"),
+    [
+        (
+            "smtp",
+            {"host": "mail.example", "login": "me", "password": "p", "extra": {"from_email": "me@example.com"}},
+            Smtp("mail.example", 465, "me", "p", "me@example.com", implicit_tls=True),
+        ),
+        (
+            "smtp:smtp_default",
+            {"host": "mail", "port": 1025, "extra": {"disable_ssl": True, "disable_tls": "true"}},
+            Smtp("mail", 1025, implicit_tls=False, starttls=False, name="smtp:smtp_default"),
+        ),
+        (
+            "smtp",
+            {"host": "mail", "extra": {"disable_ssl": True, "ssl_context": "none"}},
+            Smtp("mail", 587, verify=False),
+        ),
+        ("webhook", {"host": "https://hooks.slack.com/services", "password": "T0/B0/x"}, Webhook(SLACK)),
+        ("webhook", {"password": SLACK}, Webhook(SLACK)),
+        ("webhook", {"host": "https://chat.example/hooks/abc"}, Webhook("https://chat.example/hooks/abc")),
+        ("teams", {"password": AZURE}, Teams(AZURE)),
+        ("google_chat", {"host": CHAT}, GoogleChat(CHAT)),
+        ("github", {"password": "ghp_x", "extra": {"repository": "owner/repo"}}, GitHubIssues("owner/repo", "ghp_x")),
+        ("pagerduty", {"password": "key"}, PagerDuty("key")),
+        (
+            "opsgenie",
+            {"host": "https://api.eu.opsgenie.com/", "password": " key\n"},
+            Opsgenie("key", host="https://api.eu.opsgenie.com"),
+        ),
+    ],
+)
+def test_a_connection_is_interpreted(connect: Any, name: str, connection: dict[str, Any], expected: Channel) -> None:
+    """Mail servers as by Airflow; the address of a chat is in host or password, and a pager's region in its host."""
+    kind = name.partition(":")[0]
+    own = {FACTORIES[kind][1]: {"conn_type": "smtp" if kind == "smtp" else "http", **connection}}
+    assert connect(name, **own).channels == (expected,)
 
 
 def test_the_key_of_sendgrid_is_read_from_three_places(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,27 +101,6 @@ def test_the_key_of_sendgrid_is_read_from_three_places(connect: Any, monkeypatch
     assert connect("sendgrid", sendgrid_default=connection).channels == (
         SendGrid("of the connection", host="https://api.eu.sendgrid.com"),
     )
-
-
-@pytest.mark.parametrize(
-    ("host", "password", "address"),
-    [
-        ("https://hooks.slack.com/services", "T0/B0/x", "https://hooks.slack.com/services/T0/B0/x"),
-        ("", "https://hooks.slack.com/services/T0/B0/x", "https://hooks.slack.com/services/T0/B0/x"),
-        ("https://chat.example/hooks/abc", "", "https://chat.example/hooks/abc"),
-    ],
-)
-def test_the_address_of_a_webhook_is_in_host_or_password(connect: Any, host: str, password: str, address: str) -> None:
-    post = connect("webhook", ml_metrics_webhook={"conn_type": "http", "host": host, "password": password})
-    assert post.channels == (Webhook(address),)
-
-
-def test_github_needs_a_repository_and_a_token(connect: Any) -> None:
-    whole = {"conn_type": "http", "password": "ghp_x", "extra": {"repository": "owner/repo"}}
-    assert connect("github", ml_metrics_github=whole).channels == (GitHubIssues("owner/repo", "ghp_x"),)
-    (channel,) = connect("github", ml_metrics_github={"conn_type": "http", "password": "ghp_x"}).channels
-    assert isinstance(channel, Unusable)
-    assert "owner/name" in channel.reason
 
 
 @pytest.mark.parametrize(
@@ -176,42 +186,19 @@ def test_a_key_is_not_sent_unencrypted(kind: str, host: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "host", ["https://chat.example", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1", "http://127.1.2.3"]
-)
+    "host",
+    ["https://chat.example", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1", "http://127.1.2.3",
+     "http://10.0.0.1:80"],
+)  # fmt: skip
 @pytest.mark.parametrize("kind", KINDS)
-def test_this_machine_and_https_need_no_setting(
+def test_https_this_machine_and_hosts_that_the_administrator_names_are_trusted(
     kind: str, host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert not isinstance(channel(kind, host, monkeypatch, tmp_path), Unusable)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_administrator_may_name_hosts(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     trusted = "mattermost.internal, 10.0.0.1"
-    assert not isinstance(channel(kind, "http://10.0.0.1:80", monkeypatch, tmp_path, trusted=trusted), Unusable)
+    assert not isinstance(channel(kind, host, monkeypatch, tmp_path, trusted=trusted), Unusable)
     other = channel(kind, "http://10.0.0.2:80", monkeypatch, tmp_path, trusted=trusted)
     assert isinstance(other, Unusable)
     assert "plain_http_hosts" in other.reason
-
-
-TEAMS = "https://prod-1.westus.logic.azure.com:443/workflows/x/triggers/manual/paths/invoke?api-version=1&sig=abc"
-CHAT = "https://chat.googleapis.com/v1/spaces/AAA/messages?key=k&token=t"
-
-
-def test_the_address_of_a_chat_is_the_password(connect: Any) -> None:
-    teams, chat = {"conn_type": "http", "password": TEAMS}, {"conn_type": "http", "password": CHAT}
-    assert connect("teams", ml_metrics_teams=teams).channels == (Teams(TEAMS),)
-    assert connect("google_chat:vision", vision=chat).channels == (GoogleChat(CHAT, name="google_chat:vision"),)
-
-
-def test_the_key_of_a_pager_is_the_password_and_its_region_the_host(connect: Any) -> None:
-    assert connect("pagerduty", ml_metrics_pagerduty={"conn_type": "http", "password": "key"}).channels == (
-        PagerDuty("key"),
-    )
-    europe = {"conn_type": "http", "host": "https://api.eu.opsgenie.com/", "password": " key\n"}
-    assert connect("opsgenie", ml_metrics_opsgenie=europe).channels == (
-        Opsgenie("key", host="https://api.eu.opsgenie.com"),
-    )
 
 
 @pytest.mark.parametrize(
@@ -223,6 +210,7 @@ def test_the_key_of_a_pager_is_the_password_and_its_region_the_host(connect: Any
         ("opsgenie", {}, "its password should be the key of an API integration"),
         ("opsgenie", {"password": "key", "host": "api.eu.opsgenie.com"}, "its host should be empty or an address"),
         ("pagerduty", None, "there is no Airflow connection `ml_metrics_pagerduty`"),
+        ("github", {"password": "ghp_x"}, 'its extra {"repository": "owner/name"}'),
     ],
 )
 def test_a_connection_that_lacks_something_is_named(
