@@ -26,13 +26,7 @@ from ml_metrics.alerts.metric import (
     streak_of,
     value_and_requirement,
 )
-from ml_metrics.alerts.problems import (
-    changed_metric_of,
-    counted,
-    metric_of,
-    short_name,
-    worst_first,
-)
+from ml_metrics.alerts.problems import changed_metric_of, counted, metric_of, short_name, worst_first
 from ml_metrics.alerts.render import cut_name
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file

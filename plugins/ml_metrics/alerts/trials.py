@@ -101,13 +101,7 @@ def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root
 
 
 def trial_message(
-    test: TestDefinition,
-    run: Run,
-    state: RunState,
-    start: Start,
-    *,
-    warehouse: Warehouse | None,
-    mail: MailSettings,
+    test: TestDefinition, run: Run, state: RunState, start: Start, *, warehouse: Warehouse | None, mail: MailSettings
 ) -> Message | None:
     """Return the message about a trial that has ended; None if nobody can receive it."""
     url, lines = mail.dashboard_url, mail.log_lines

@@ -101,6 +101,8 @@ SECRET_NAME = re.compile(r"token|secret|passw|credential|api.?key|private.?key",
 MAX_LENGTH, MAX_DIFFERENCES = 80, 8
 FIRST_ATTRIBUTES = ("image", "image_digest", "node_type", "accelerator", "framework")
 """Named before all others."""
+OF_THE_START = frozenset({*FIRST_ATTRIBUTES, "node_pool", "zone", "cluster"})
+"""What the definition of a run determines, besides its parameters and the keys of its test file."""
 PLACED = frozenset({"node", "nodes"})
 """Where the scheduler put a run: mostly elsewhere than the run before."""
 
@@ -118,7 +120,7 @@ def changed(before: Mapping[str, object], after: Mapping[str, object]) -> list[t
         name
         for name in {*before, *after} - PLACED
         if (before.get(name) or "") != (after.get(name) or "")
-        and (name in order or name.startswith(("param.", "test file ")) or (name in before and name in after))
+        and (name in OF_THE_START or name.startswith(("param.", "test file ")) or (name in before and name in after))
     ]
     names.sort(key=lambda name: (order.get(name, len(order)), name))
     return [(name, before.get(name), after.get(name)) for name in names]

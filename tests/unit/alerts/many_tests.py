@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from ml_metrics import TestDefinition
-from ml_metrics.alerts import MailSettings, RunNotifier
+from ml_metrics.alerts import MailSettings, RunNotifier, send_due_digests
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.message import Message
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.pipeline import RunState
 from ml_metrics.pipeline.steps import decide
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse.messages import Messages
+from unit.alerts.message_world import set_clocks
+
+T = TypeVar("T", bound="Clocked")
 
 IMAGE = "gcr.io/x/trainer:nightly"
 NO_IMAGE = {"status": JobStatus.MISSED, "failure_reason": "ImagePullBackOff", "image": IMAGE}
@@ -79,3 +88,37 @@ class Tests:
         if posted is not None:
             notifier.hurry(posted, 5.0)
         return folder
+
+
+@dataclass
+class Clocked(Tests):
+    """The same with a clock, which nobody but the tests moves."""
+
+    now: datetime = datetime(2026, 11, 27, 12, tzinfo=UTC)
+    failures: int = 0
+
+    def fails(self, name: str, **more: Any) -> str:
+        """Let a test fail for a reason of its own, and return what its owner reads."""
+        self.failures += 1
+        how = {"failure_reason": f"ExitCode:{self.failures}", "image": f"i:{self.failures}", "ended_at": self.now}
+        self.ended(name, status=JobStatus.FAILURE, **how, **more)
+        return f"exit code {self.failures}"
+
+    def passes(self, name: str, **more: Any) -> None:
+        self.ended(name, ended_at=self.now, **more)
+
+    def digest(self) -> None:
+        send_due_digests(self.warehouse, self.mail, self.now)
+
+
+@contextmanager
+def clocked(kind: type[T], **fields: Any) -> Iterator[T]:
+    with (
+        tempfile.TemporaryDirectory() as root,
+        pytest.MonkeyPatch.context() as patch,
+        open_warehouse(f"sqlite:///{root}/warehouse.db", deployment="local") as opened,
+    ):
+        made = kind(Path(root), opened, **fields)
+        set_clocks(patch, lambda: made.now)
+        patch.setattr(Messages, "moment", lambda _: made.now)
+        yield made

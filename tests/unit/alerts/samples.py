@@ -11,17 +11,7 @@ from ml_metrics.alerts.charts.metric import mail_chart
 from ml_metrics.alerts.compose import compose, compose_notice
 from ml_metrics.alerts.heartbeat import Heartbeat, compose_heartbeat
 from ml_metrics.alerts.heartbeat import Line as Row
-from ml_metrics.alerts.message import (
-    Fact,
-    Log,
-    Message,
-    MessageKind,
-    Notice,
-    Picture,
-    Problem,
-    Report,
-    page_of_cause,
-)
+from ml_metrics.alerts.message import Fact, Log, Message, MessageKind, Notice, Picture, Problem, Report, page_of_cause
 from ml_metrics.alerts.night import Line, Night
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from unit.alerts.hostile import HOSTILE

@@ -38,13 +38,6 @@ def test_messages_match_their_golden_files(occasion: MessageKind) -> None:
     check(f"alerts/{occasion}.html", message.html)
 
 
-def test_a_subject_has_the_test_and_the_first_problem() -> None:
-    assert (
-        compose(REPORT, []).subject
-        == "[ML Metrics] tf-mnist-example-cpu failed: loss_final +99 % to 1.79 since 2 Jan; image v41 → v42 (+1 more)"
-    )
-
-
 def test_a_long_subject_keeps_its_start_and_count() -> None:
     problems = (replace(LOSS, short="x" * 300), LOSS)
     subject = compose(replace(REPORT, problems=problems), []).subject

@@ -9,12 +9,12 @@ import pytest
 
 from ml_metrics.alerts import hurry, send_due_digests
 from ml_metrics.alerts.mass_failures import post_updates
-from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse import KnownTest, open_warehouse
 from ml_metrics.warehouse.incidents import Incidents
 from ml_metrics.warehouse.messages import Messages
 from unit.alerts.many_tests import IMAGE, NO_IMAGE, Tests
+from unit.alerts.sending import gone
 
 CAUSE = f"image cannot be pulled: {IMAGE}"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -48,10 +48,6 @@ def test_an_update_is_written_once_and_the_next_one_later(tests: Tests) -> None:
     assert update(tests, 16 * MINUTE) == 1
     assert tests.sent.subjects[2] == f"1 test failed: {CAUSE}"
     assert send_due_digests(tests.warehouse, tests.mail, datetime.now(UTC) + timedelta(hours=3)) == 0
-
-
-def gone(*_: object) -> bool:
-    raise WarehouseError("gone")
 
 
 def test_of_two_updates_on_both_sides_of_a_quarter_of_an_hour_one_is_written(

@@ -43,10 +43,14 @@ def report(name: str) -> Report:
     return Report(MessageKind.BROKEN, name, name, name, name, (problem, problem), facts, several, several, start=name)
 
 
+def of_a_run(name: str) -> Message:
+    return compose(report(name), ["a@example.com"], "me@example.com")
+
+
 def messages(name: str) -> list[Message]:
     heartbeat = Heartbeat(NOON, 3, {section: [Row(name, name, name)] for section in SECTIONS})
     return [
-        compose(report(name), ["a@example.com"], "me@example.com"),
+        of_a_run(name),
         compose_notice(
             "digest-1",
             MessageKind.DIGEST,
@@ -103,7 +107,7 @@ def test_hostile_names_do_not_add_headers_or_recipients(name: str, tmp_path: Pat
 
 @pytest.mark.parametrize("name", HOSTILE, ids=[f"{number}" for number in range(len(HOSTILE))])
 def test_hostile_names_add_no_control_characters_or_fake_lines_to_plain_text(name: str) -> None:
-    message = messages(name)[0]
+    message = of_a_run(name)
     assert all(letter.isprintable() or letter == "\n" for letter in message.text)
     assert not any(
         line.startswith(("Bcc:", "owner  ", "```", "|", "MAIL FROM")) for line in message.text.splitlines()[1:]
@@ -114,7 +118,7 @@ def test_servers_get_the_same_headers_and_recipients(service: Service, smtp: Mai
     service.answers(Answer(202))
     server = Smtp("127.0.0.1", smtp.port, implicit_tls=False, starttls=False)
     for name in HOSTILE:
-        message = messages(name)[0]
+        message = of_a_run(name)
         server.send(message, 5)
         SendGrid("SG.key", host=service.url).send(message, 5)
         assert list(service.requests[-1].body["personalizations"]) == [{"to": [{"email": "a@example.com"}]}]

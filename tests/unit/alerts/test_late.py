@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
-from pathlib import Path
 
 import pytest
 
-from ml_metrics.alerts import MailSettings, send_due_digests, send_pending
+from ml_metrics.alerts import MailSettings, send_pending
 from ml_metrics.alerts.channels.mail import as_mail
 from ml_metrics.alerts.message import Message
 from ml_metrics.alerts.outbox.attempt import GIVEN_UP_AFTER
 from ml_metrics.core.errors import UndeliveredError
-from ml_metrics.warehouse import messages, open_warehouse
-from unit.alerts.many_tests import NO_IMAGE, Sent, Tests
-from unit.alerts.message_world import set_clocks
+from unit.alerts.many_tests import Clocked, Sent, clocked
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 FRIDAY = datetime(2026, 11, 27, 18, tzinfo=UTC)
@@ -36,42 +33,28 @@ class Mails(Sent):
         return super().send(message, timeout)
 
 
-class Weekend(Tests):
+class Weekend(Clocked):
     """A deployment whose mail server is down from Friday on."""
 
-    now: datetime
-    mails: Mails
+    sent: Mails
     others: tuple[Sent, ...] = ()
 
     @property
     def mail(self) -> MailSettings:
-        return replace(super().mail, channels=(self.mails, *self.others))
-
-    def fails(self, name: str) -> None:
-        self.ended(name, **{**NO_IMAGE, "image": f"i:{name}"}, ended_at=self.now)
-
-    def passes(self, name: str) -> None:
-        self.ended(name, ended_at=self.now)
+        return replace(super().mail, channels=(self.sent, *self.others))
 
     def sender(self) -> None:
         """Let every pause pass, and a sender come by."""
         self.warehouse.database.change("UPDATE messages SET next_attempt = :at", at=self.now - HOUR)
         send_pending(self.warehouse, self.mail)
 
-    def digest(self) -> None:
-        send_due_digests(self.warehouse, self.mail, self.now)
-
     def states(self) -> set[str]:
         return {one.state for one in self.warehouse.messages.since(FRIDAY - DAY)}
 
 
 @pytest.fixture
-def weekend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weekend]:
-    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db", deployment="local") as opened:
-        made = Weekend(tmp_path, opened, sent=Mails())
-        made.now, made.mails = FRIDAY, made.sent  # type: ignore[assignment]
-        set_clocks(monkeypatch, lambda: made.now)
-        monkeypatch.setattr(messages.Messages, "moment", lambda _: made.now)
+def weekend() -> Iterator[Weekend]:
+    with clocked(Weekend, now=FRIDAY, sent=Mails()) as made:
         yield made
 
 
@@ -100,10 +83,10 @@ def test_a_late_alert_says_when_it_happened_and_whether_its_test_has_recovered(
         weekend.now += HOUR
         getattr(weekend, what)("a")
     weekend.now = FRIDAY + 4 * DAY
-    weekend.mails.is_down = False
+    weekend.sent.is_down = False
     weekend.sender()
-    first = weekend.mails.messages[0]
-    assert first.subject.endswith("the image cannot be pulled (of 2026-11-27 18:00 UTC)")
+    first = weekend.sent.messages[0]
+    assert first.subject.endswith(" failed: exit code 1 (of 2026-11-27 18:00 UTC)")
     for body in bodies(first):
         assert f"This message is late: it is of 2026-11-27 18:00 UTC. {state}" in body
     assert first.warnings[-1].sentence.endswith(state), "chats show it, too"
@@ -113,10 +96,10 @@ def test_a_late_recovery_says_whether_its_test_has_failed_again(weekend: Weekend
     for what in (weekend.fails, weekend.passes, weekend.fails):
         what("a")
         weekend.now += HOUR
-    weekend.mails.is_down = False
+    weekend.sent.is_down = False
     weekend.now += HOUR
     weekend.sender()
-    _, recovered, again = weekend.mails.messages
+    _, recovered, again = weekend.sent.messages
     assert "The test has failed again since 2026-11-27 20:00 UTC." in recovered.text
     assert "The test still fails." in again.text
 
@@ -124,9 +107,9 @@ def test_a_late_recovery_says_whether_its_test_has_failed_again(weekend: Weekend
 def test_a_message_that_is_not_late_is_sent_as_it_was_decided(weekend: Weekend) -> None:
     weekend.fails("a")
     weekend.now += timedelta(minutes=59)
-    weekend.mails.is_down = False
+    weekend.sent.is_down = False
     weekend.sender()
-    (mail,) = weekend.mails.messages
+    (mail,) = weekend.sent.messages
     assert "late" not in mail.subject + mail.text + mail.html
     assert mail.warnings == ()
 
@@ -138,22 +121,22 @@ def test_after_a_weekend_two_mails_and_a_digest_arrive_instead_of_one_mail_each(
     weekend.passes("c")
     weekend.now += 2 * HOUR
     weekend.sender()
-    assert weekend.mails.messages == []
-    weekend.mails.is_down = False
+    assert weekend.sent.messages == []
+    weekend.sent.is_down = False
     weekend.fails("new")
     for _ in range(2):
         weekend.sender()
         weekend.now += HOUR
-    alone = [one.test for one in weekend.mails.messages if one.test != "new"]
+    alone = [one.test for one in weekend.sent.messages if one.test != "new"]
     assert len(alone) == 2, "those that tried the mail server"
     weekend.digest()
-    *_, digest = weekend.mails.messages
+    *_, digest = weekend.sent.messages
     told = sorted(" ".join(one.sentence.partition(":")[0].split()[:2]) for one in digest.reasons)
     assert told == sorted(["c recovered", *(f"{name} failed" for name in "abcdefgh" if name not in alone)])
     assert "since 2026-11-27" in digest.text
     weekend.sender()
     assert weekend.states() <= {"sent", "summarised"}
-    assert len(weekend.mails.messages) == 4
+    assert len(weekend.sent.messages) == 4
 
 
 def test_what_a_chat_has_shown_is_in_no_digest(weekend: Weekend) -> None:
@@ -162,9 +145,9 @@ def test_what_a_chat_has_shown_is_in_no_digest(weekend: Weekend) -> None:
     for name in "abcd":
         weekend.fails(name)
     weekend.now += 2 * DAY
-    weekend.mails.is_down = False
+    weekend.sent.is_down = False
     weekend.sender()
-    assert (len(weekend.mails.messages), len(chat.messages)) == (4, 4)
+    assert (len(weekend.sent.messages), len(chat.messages)) == (4, 4)
 
 
 def test_an_outage_of_almost_five_days_loses_nothing_and_one_of_more_is_reported_for_a_week(weekend: Weekend) -> None:

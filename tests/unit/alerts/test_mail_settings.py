@@ -107,10 +107,7 @@ def test_the_key_of_sendgrid_is_read_from_three_places(connect: Any, monkeypatch
     ("channels", "why"),
     [
         ("smtp", "there is no Airflow connection `smtp_default`"),
-        (
-            "pigeon",
-            f"'pigeon' is not one of outbox, {', '.join(FACTORIES)}",
-        ),
+        ("pigeon", f"'pigeon' is not one of outbox, {', '.join(FACTORIES)}"),
         ("error_reporting:nowhere", "there is no Airflow connection `nowhere`"),
     ],
 )

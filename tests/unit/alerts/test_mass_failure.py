@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
-from ml_metrics.alerts import hurry, mass_failures, post, send_due_digests
+from ml_metrics.alerts import hurry, mass_failures, post
 from ml_metrics.alerts.mass_failures import post_updates
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.policy import PART_OF_MASS_FAILURE
 from ml_metrics.alerts.watching import Change, message_about
-from ml_metrics.core.errors import WarehouseError
-from ml_metrics.core.model import JobStatus
-from ml_metrics.warehouse import StoredMessage, Warehouse, known_test, messages, open_warehouse
-from unit.alerts.many_tests import Tests
-from unit.alerts.message_world import set_clocks
+from ml_metrics.warehouse import StoredMessage, known_test, messages
+from unit.alerts.many_tests import Clocked, clocked
+from unit.alerts.sending import gone
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -34,52 +31,34 @@ FEWEST = 3
 DUTY = ("duty@example.com",)
 
 
-class Night:
-    """A deployment with a clock, where nobody but the tests makes time pass."""
+class Night(Clocked):
+    """A deployment whose tests have an owner each."""
 
-    def __init__(self, root: Path, warehouse: Warehouse, now: datetime) -> None:
-        self.tests = Tests(root, warehouse, options={"mass_failure_tests": FEWEST, "duty": DUTY})
-        self.now = now
-        self.failures = 0
-        self.held: set[str] = set()
+    held: frozenset[str] = frozenset()
 
-    def fails(self, name: str) -> str:
-        """Let a test fail for a reason of its own, and return what its owner reads."""
+    def fails(self, name: str, **more: Any) -> str:
         self.now += timedelta(seconds=1)
-        self.failures += 1
-        reason = f"ExitCode:{self.failures}"
-        self.tests.ended(
-            name,
-            emails=(f"{name}@example.com",),
-            status=JobStatus.FAILURE,
-            failure_reason=reason,
-            image=f"i:{self.failures}",
-            ended_at=self.now,
-        )
-        return f"exit code {self.failures}"
+        return super().fails(name, emails=(f"{name}@example.com",), **more)
 
-    def passes(self, name: str) -> None:
+    def passes(self, name: str, **more: Any) -> None:
         self.now += timedelta(seconds=1)
-        self.tests.ended(name, emails=(f"{name}@example.com",), ended_at=self.now)
+        super().passes(name, emails=(f"{name}@example.com",), **more)
 
     def sender(self) -> None:
-        for posted in post_updates(self.tests.warehouse, self.tests.mail, self.now):
-            hurry(posted, self.tests.mail, self.tests.warehouse)
-
-    def digest(self) -> None:
-        send_due_digests(self.tests.warehouse, self.tests.mail, self.now)
+        for posted in post_updates(self.warehouse, self.mail, self.now):
+            hurry(posted, self.mail, self.warehouse)
 
     def newly_held(self) -> set[str]:
         """The tests whose message has begun to wait for a mass failure."""
-        rows = self.tests.warehouse.messages.waiting(NOON - DAY)
+        rows = self.warehouse.messages.waiting(NOON - DAY)
         waiting = {one.message: one.test for one in rows if one.held_because == PART_OF_MASS_FAILURE}
         new = {test for key, test in waiting.items() if key not in self.held}
-        self.held |= set(waiting)
+        self.held |= waiting.keys()
         return new
 
     @property
     def on_duty(self) -> list[Message]:
-        return [one for one in self.tests.sent.messages if one.recipients == DUTY]
+        return [one for one in self.sent.messages if one.recipients == DUTY]
 
     @property
     def is_duty_called(self) -> bool:
@@ -89,7 +68,7 @@ class Night:
     def told(self) -> Counter[str]:
         """Count the reports of each failure to owners. A digest also lists failures that were reported before."""
         found: Counter[str] = Counter()
-        for message in self.tests.sent.messages:
+        for message in self.sent.messages:
             if message.recipients != DUTY:
                 told = re.sub(r"\* needs a person: .*", "", f"{message.subject} {message.text}")
                 listed = {code for code in re.findall(r"exit code \d+", message.text) if not found[code]}
@@ -99,13 +78,7 @@ class Night:
 
 @contextmanager
 def night(now: datetime = NOON) -> Iterator[Night]:
-    with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        opened = stack.enter_context(open_warehouse(f"sqlite:///{root}/warehouse.db", deployment="local"))
-        made = Night(root, opened, now)
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        set_clocks(patch, lambda: made.now)
-        patch.setattr(messages.Messages, "moment", lambda _: made.now)
+    with clocked(Night, now=now, options={"mass_failure_tests": FEWEST, "duty": DUTY}) as made:
         yield made
 
 
@@ -187,7 +160,7 @@ def test_a_mass_failure_of_more_than_a_day_is_over_when_its_tests_recover() -> N
 
 def test_what_failed_is_listed_for_each_test_and_a_cause_is_stated_once() -> None:
     with night() as made:
-        made.tests.options["mass_failure_tests"] = 4
+        made.options["mass_failure_tests"] = 4
         break_tests(made, "ab")
         made.passes("b")
         break_tests(made, "cde")
@@ -210,11 +183,11 @@ def test_a_file_that_broke_beside_others_is_named_with_its_own_problem() -> None
         tests = [known_test(TestDefinition(name=one, image="i", command=("c",), owner="o"), NOON) for one in "abc"]
         broken = [replace(one, problems={"file:unreadable": f"{one.test}.yaml: line 1: no"}) for one in tests]
         changes = [Change(one, ("file:unreadable",)) for one in broken]
-        post(message_about(changes, DUTY, made.tests.mail, "1"), mail=made.tests.mail, warehouse=made.tests.warehouse)
-        (told,) = made.tests.warehouse.messages.of_occasion(MessageKind.FILE, NOON - DAY)
+        post(message_about(changes, DUTY, made.mail, "1"), mail=made.mail, warehouse=made.warehouse)
+        (told,) = made.warehouse.messages.of_occasion(MessageKind.FILE, NOON - DAY)
         for one in "abc":
             reasons = {"fingerprint": "f", "reasons": ["file:unreadable"], "at": made.now}
-            made.tests.warehouse.incidents.report(f"definition:{one}", told.message, incident=told.message, **reasons)
+            made.warehouse.incidents.report(f"definition:{one}", told.message, incident=told.message, **reasons)
         made.sender()
         lines = re.findall(r"^\* .*", made.on_duty[-1].text, re.MULTILINE)
         assert lines == [f"* {one}: its file cannot be read" for one in "abc"]
@@ -224,7 +197,7 @@ def test_a_file_that_broke_beside_others_is_named_with_its_own_problem() -> None
 def test_tests_that_are_not_listed_are_counted(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mass_failures, "MAX_NAMED", 4 - more)
     with night() as made:
-        made.tests.options["mass_failure_tests"] = 4
+        made.options["mass_failure_tests"] = 4
         break_tests(made, "abcd")
         (mass,) = made.on_duty
         listed = mass.text.count("\n* ")
@@ -234,12 +207,8 @@ def test_tests_that_are_not_listed_are_counted(more: int, monkeypatch: pytest.Mo
 def unrecorded(made: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a sender write what is due, and the warehouse be gone before it has a row."""
     with monkeypatch.context() as patch:
-        patch.setattr(messages.Messages, "add", raise_gone)
+        patch.setattr(messages.Messages, "add", gone)
         made.sender()
-
-
-def raise_gone(*_: object) -> bool:
-    raise WarehouseError("gone")
 
 
 @pytest.mark.parametrize("seconds", [2, 3400])
@@ -248,15 +217,13 @@ def test_of_two_that_report_one_mass_failure_on_both_sides_of_a_full_hour_one_do
 ) -> None:
     with night(NOON - timedelta(seconds=5)) as made:
         with monkeypatch.context() as patch:
-            patch.setattr(mass_failures, "post", lambda *_, **__: raise_gone())
+            patch.setattr(mass_failures, "post", gone)
             break_tests(made)
         unrecorded(made, monkeypatch)
         made.now += timedelta(seconds=seconds)
         made.sender()
-        assert len(made.tests.mail.message_folder.names()) == 1
-        assert [one.occasion for one in made.tests.warehouse.messages.of_occasion(MessageKind.MASS, NOON - DAY)] == [
-            "mass"
-        ]
+        assert len(made.mail.message_folder.names()) == 1
+        assert [one.occasion for one in made.warehouse.messages.of_occasion(MessageKind.MASS, NOON - DAY)] == ["mass"]
 
 
 def test_of_two_updates_on_both_sides_of_a_full_hour_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,16 +235,16 @@ def test_of_two_updates_on_both_sides_of_a_full_hour_one_is_written(monkeypatch:
         made.now += timedelta(seconds=2)
         made.sender()
         made.passes("b")
-        assert len(made.tests.mail.message_folder.names()) == 2
+        assert len(made.mail.message_folder.names()) == 2
         made.now += HOUR
         made.sender()
-        assert len(made.tests.mail.message_folder.names()) == 3
+        assert len(made.mail.message_folder.names()) == 3
 
 
 def test_a_mass_failure_that_an_older_version_reported_is_followed() -> None:
     with night() as made:
         break_tests(made, "ab")
-        made.tests.warehouse.messages.add(
+        made.warehouse.messages.add(
             StoredMessage(
                 message="mass-local-2026112712",
                 run_key="",
@@ -296,4 +263,4 @@ def test_a_mass_failure_that_an_older_version_reported_is_followed() -> None:
         for name in "abc":
             made.passes(name)
         made.sender()
-        assert made.tests.warehouse.messages.existing(["mass-local-2026112712-over"])
+        assert made.warehouse.messages.existing(["mass-local-2026112712-over"])

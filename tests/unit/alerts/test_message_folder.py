@@ -66,10 +66,7 @@ def test_a_document_holds_the_whole_message(one: Outgoing) -> None:
     assert from_document(json.loads(json.dumps(one.document())), "x.json") == one
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [{"version": 2}, {"message": {}}, {"decided_at": "noon"}, {"summarises": None}],
-)
+@pytest.mark.parametrize("damage", [{"version": 2}, {"message": {}}, {"decided_at": "noon"}, {"summarises": None}])
 def test_a_damaged_document_is_an_error_that_names_it(damage: dict[str, object]) -> None:
     with pytest.raises(UnreadableInputError, match=r"^x\.json: is a "):
         from_document({**OUTGOING.document(), **damage}, "x.json")

@@ -64,10 +64,7 @@ def test_a_problem_that_is_reported_meanwhile_keeps_the_incident_open(warehouse:
 
 
 def test_it_can_be_repeated_after_it_was_killed(warehouse: Warehouse) -> None:
-    with (
-        patch.object(no_regression, "post", side_effect=KeyboardInterrupt),
-        pytest.raises(KeyboardInterrupt),
-    ):
+    with patch.object(no_regression, "post", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         closed(warehouse, by="vera", reason="noise")
     incident = warehouse.incidents.find_open(TEST)
     assert incident is not None

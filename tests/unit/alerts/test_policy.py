@@ -129,8 +129,7 @@ def test_what_can_wait_goes_to_no_channel_but_a_tracking_server(kind: MessageKin
 
 
 @pytest.mark.parametrize(
-    "because",
-    ["part of an incident: no node fits", PART_OF_MASS_FAILURE, "the owner got 10 messages within an hour"],
+    "because", ["part of an incident: no node fits", PART_OF_MASS_FAILURE, "the owner got 10 messages within an hour"]
 )
 @pytest.mark.parametrize("kind", [MessageKind.BROKEN, MessageKind.WORSE, MessageKind.RECOVERED, MessageKind.OVERDUE])
 def test_what_waits_for_a_digest_is_on_the_channels_that_have_an_entry_for_each_test(

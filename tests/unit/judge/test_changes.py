@@ -78,13 +78,22 @@ def test_the_most_telling_differences_are_first() -> None:
     """Runs are on another node each time, and what only one of them wrote itself was not changed."""
     runs = {
         "a": {"zlib": "1", "image_digest": "sha256:a", "same": "x", "image": "", "node": "n-1", "only_here": "y"},
-        "b": {"zlib": "2", "image_digest": "sha256:b", "same": "x", "node_type": "fast", "node": "n-2", "param.x": "1"},
+        "b": {
+            "zlib": "2",
+            "image_digest": "sha256:b",
+            "same": "x",
+            "node_type": "fast",
+            "node": "n-2",
+            "param.x": "1",
+            "zone": "a",
+        },
     }
     assert differences(runs, "a", "b") == (
         "image_digest: sha256:a → sha256:b",
         "node_type: none → fast",
         "param.x: none → 1",
         "zlib: 1 → 2",
+        "zone: none → a",
     )
     assert differences(runs, "a", "a") == differences(runs, "a", "unknown") == differences(runs, "x", "y") == ()
 

@@ -57,8 +57,5 @@ def event(message: Message, reason: Reason) -> dict[str, Any]:
     return {
         "message": f"{sentence} ||| Logs for this run: {link}" if link and len(link) < MAX_TEXT else sentence,
         "serviceContext": {"service": f"ml-metrics:{test}"},
-        "context": {
-            "reportLocation": {"filePath": test, "lineNumber": 1, "functionName": place},
-            "user": owner,
-        },
+        "context": {"reportLocation": {"filePath": test, "lineNumber": 1, "functionName": place}, "user": owner},
     }

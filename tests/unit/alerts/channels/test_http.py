@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -93,20 +94,17 @@ def test_a_secret_at_the_end_of_an_explanation_is_not_cut_but_removed(name: str,
     assert SECRET[:8] not in str(caught.value)
 
 
+@pytest.mark.parametrize("listens", [True, False])
 @pytest.mark.parametrize("name", HTTP_CHANNELS)
-def test_a_server_that_does_not_speak_http_is_tried_again(name: str) -> None:
-    with tcp_server(lambda connection: connection.sendall(b"220 mail.example ESMTP\r\n")) as port:
-        with pytest.raises(UndeliveredError, match="cannot be reached") as caught:
+def test_a_server_that_speaks_no_http_and_a_port_where_nothing_listens_are_tried_again(
+    name: str, listens: bool
+) -> None:
+    with ExitStack() as stack:
+        port = stack.enter_context(tcp_server(lambda one: one.sendall(b"220 mail.example ESMTP\r\n")))
+        if not listens:
+            stack.close()
+        with pytest.raises(UndeliveredError, match="cannot be reached" if listens else "RefusedError") as caught:
             HTTP_CHANNELS[name](f"http://127.0.0.1:{port}").send(MESSAGE, 5)
-        assert caught.value.transient
-
-
-@pytest.mark.parametrize("name", HTTP_CHANNELS)
-def test_a_port_where_nothing_listens_is_tried_again(name: str) -> None:
-    with tcp_server(lambda _: None) as port:
-        pass
-    with pytest.raises(UndeliveredError, match="ConnectionRefusedError") as caught:
-        HTTP_CHANNELS[name](f"http://127.0.0.1:{port}").send(MESSAGE, 5)
     assert caught.value.transient
 
 

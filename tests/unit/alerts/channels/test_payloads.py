@@ -12,13 +12,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.channels import (
-    error_reporting,
-    github,
-    paging,
-    sendgrid,
-    webhook,
-)
+from ml_metrics.alerts.channels import error_reporting, github, paging, sendgrid, webhook
 from ml_metrics.alerts.channels.mail import as_mail, fitted
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason

@@ -124,10 +124,7 @@ BAD = Verdict(
 
 
 def value(
-    day: int,
-    number: float | None,
-    outcome: Outcome | None = Outcome.PASS,
-    status: JobStatus = JobStatus.SUCCESS,
+    day: int, number: float | None, outcome: Outcome | None = Outcome.PASS, status: JobStatus = JobStatus.SUCCESS
 ) -> StoredMetric:
     moment = NOON + timedelta(days=day)
     return StoredMetric(f"run {day}", moment, "loss", number, status, outcome, upper=1.5, rule="rule", step=1)
@@ -155,11 +152,7 @@ def test_a_metric_without_history_or_value_has_the_facts_that_there_are() -> Non
 
 def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> None:
     """The metric is compared with another test: an average of its own history would be another baseline."""
-    condition = {
-        "comparison": "less",
-        "success_threshold": {"percent_difference": 10},
-        "compare_to": "base",
-    }
+    condition = {"comparison": "less", "success_threshold": {"percent_difference": 10}, "compare_to": "base"}
     config = RegressionTestConfig.model_validate({"metric_success_conditions": {"loss": condition}})
     run = Run("candidate", "candidate", "scheduled__1", "local")
     history = [
