@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import os
 import struct
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -50,12 +49,12 @@ def length_checksum(length: int) -> int:
     return checksum(length.to_bytes(8, "little"))
 
 
-def length_checksums(lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Apply `length_checksum` to an array of lengths below 2**32."""
-    crc = np.full(lengths.size, google_crc32c.value(bytes(8)), np.uint32)
-    for index in range(4):
-        crc ^= byte_table(7 - index).take((lengths >> (8 * index)) & 0xFF)
-    masked: NDArray[np.uint32] = mask(crc)
+@cache
+def short_length_checksums() -> NDArray[np.uint32]:
+    """What `length_checksum` gives for each length of two bytes."""
+    lengths = np.arange(1 << 16)
+    crcs = google_crc32c.value(bytes(8)) ^ byte_table(7).take(lengths & 0xFF) ^ byte_table(6).take(lengths >> 8)
+    masked: NDArray[np.uint32] = mask(crcs)
     return masked
 
 
@@ -70,7 +69,7 @@ def byte_table(following: int) -> NDArray[np.uint32]:
     return np.array([google_crc32c.value(bytes([value]) + rest) ^ zero for value in range(256)], np.uint32)
 
 
-_LENGTH = struct.Struct("<Q").unpack_from
+_HEADER = struct.Struct("<QI").unpack_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,64 +87,48 @@ class Frames:
     """The total size of the truncated record at `end`; 0 if even its length is truncated."""
 
 
-PATTERN = 512
-"""The lengths of so many records show whether they repeat: records that are followed one by one take longer."""
-ALIKE, MOST_PERIODS = 12, 16
-"""How many sizes before the last one stand before it, too, if they repeat; and how many periods are tried."""
-MOST_REPEATED = 1 << 17
-
-
-def _while_repeated(buffer: NDArray[np.uint8], starts: list[int], stop: int) -> NDArray[np.int64]:
-    """Return the starts of the records from the last of these on, as far as their sizes repeat those before it."""
-    sizes = np.diff(starts)
-    alike = (np.lib.stride_tricks.sliding_window_view(sizes[:-1], ALIKE) == sizes[-ALIKE:]).all(axis=1)
-    for period in (np.flatnonzero(alike[::-1])[:MOST_PERIODS] + 1).tolist():
-        if 2 * period <= sizes.size and (sizes[period:] == sizes[:-period]).all():
-            break
-    else:
-        return np.array(starts[-1:])
-    times = min((stop - starts[-1]) // int(sizes[-period:].sum()), MOST_REPEATED // period)
-    expected = np.tile(sizes[-period:], times)
-    begins = starts[-1] + np.concatenate([[0], np.cumsum(expected)])
-    differs = np.ndarray((buffer.size - 7,), "<i8", buffer, strides=(1,))[begins[:-1]] != expected - FRAMING_SIZE
-    return begins[: int(differs.argmax()) + 1] if differs.any() else begins
-
-
 def frame(buffer: NDArray[np.uint8], start: int, stop: int) -> Frames:
     """Find every whole record in `buffer[start:stop]`, where `start` is the start of a record.
 
-    Lengths are followed first and verified together: no record counts that comes after a length that is wrong.
+    Each length is verified, and leads to the next record: what looks like a record inside another one never counts.
     """
-    data = memoryview(buffer)[:stop]  # type: ignore[arg-type]  # missing in numpy's stubs
-    followed: list[NDArray[np.int64]] = []
-    starts, position, wait = [start], start, PATTERN
-    with suppress(struct.error, OverflowError):  # a length leads beyond the end
-        while True:
-            for _ in range(wait):
-                position += FRAMING_SIZE + _LENGTH(data, position)[0]
-                starts.append(position)
-            if position > stop:
-                break
-            repeated = _while_repeated(buffer, starts[-PATTERN:], stop)
-            followed += [np.array(starts[:-1], np.int64), repeated[:-1]]
-            position = int(repeated[-1])
-            starts, wait = [position], PATTERN if repeated.size > wait else 2 * wait
-    while starts[-1] > stop:
-        starts.pop()
-    position = starts[-1]
-    begins = np.concatenate([*followed, np.array(starts, np.int64)])
-    lengths = np.diff(begins) - FRAMING_SIZE
-    stored = np.ndarray((max(0, buffer.size - 3),), "<u4", buffer, strides=(1,))[begins[:-1] + 8]
-    wrong = np.flatnonzero(stored != length_checksums(lengths))
-    if wrong.size:
-        count = int(wrong[0])
-        return Frames(begins[:count] + HEADER, lengths[:count], int(begins[count]), corrupt=True)
-    next_size, corrupt = 0, False
-    if position + HEADER <= stop:
-        (length,) = _LENGTH(data, position)
-        corrupt = data[position + 8 : position + HEADER] != length_checksum(length).to_bytes(4, "little")
-        next_size = 0 if corrupt else FRAMING_SIZE + length
-    return Frames(begins[:-1] + HEADER, lengths, position, corrupt, next_size)
+    data = memoryview(buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
+    followed: list[int] = []
+    found: list[NDArray[np.int64]] = []
+    position, searched, small = start, start, 0
+    corrupt, next_size = False, 0
+    while position + HEADER <= stop:
+        length, stored = _HEADER(data, position)
+        corrupt = stored != length_checksum(length)
+        if corrupt or position + FRAMING_SIZE + length > stop:
+            next_size = 0 if corrupt else FRAMING_SIZE + length
+            break
+        followed.append(position)
+        position += FRAMING_SIZE + length
+        small = small + 1 if length <= ALWAYS_VERIFIED_SIZE else 0
+        if small > 15 and position >= searched:  # large records are not searched for others
+            searched = min(position + (1 << 18), stop)
+            places, ends = _possible_records(buffer, position, searched)
+            unconnected = np.flatnonzero(np.append(places[1:], -1) != ends)
+        if position < searched:
+            first = int(np.searchsorted(places, position))
+            if first < places.size and places[first] == position:
+                last = int(unconnected[np.searchsorted(unconnected, first)])
+                found.append(places[first:last])
+                position = int(places[last])
+    begins = np.sort(np.concatenate([np.array([*followed, position], np.int64), *found]), kind="stable")
+    return Frames(begins[:-1] + HEADER, np.diff(begins) - FRAMING_SIZE, position, corrupt, next_size)
+
+
+def _possible_records(buffer: NDArray[np.uint8], start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where short records that begin with a wall time, as almost all do, may start and end: their lengths are right."""
+    places = start + np.flatnonzero(buffer[start + HEADER : stop] == WALL_TIME)
+    anywhere = np.ndarray((buffer.size - HEADER,), f"V{HEADER}", buffer, strides=(1,))
+    lengths, high, stored = anywhere[places].view("<u4").reshape(-1, 3).T
+    short = lengths & 0xFFFF
+    right = np.flatnonzero((stored == short_length_checksums().take(short)) & (lengths == short) & (high == 0))
+    places = places[right]
+    return places, places + FRAMING_SIZE + short[right]
 
 
 @dataclass(slots=True, eq=False)
@@ -304,7 +287,6 @@ ALWAYS_VERIFIED_SIZE = 4096
 """Payloads up to this size always pass their checksum before they are decoded, so that a corrupt one is never taken for
 a scalar. Larger ones are verified only if they hold something to read, or if `verify` is set.
 """
-_SKIMMED_HEADER = struct.Struct("<QI").unpack_from
 SKIPPED_SHARE = 4
 """A file of which less than one byte in so many is kept is skimmed."""
 CHECKSUM_FAILS = "a record fails its checksum; the rest of the file is not read"
@@ -516,7 +498,7 @@ class BlockReader:
                 break
             windows += 1
             while end + HEADER <= stop:
-                length, stored = _SKIMMED_HEADER(self._bytes, end)
+                length, stored = _HEADER(self._bytes, end)
                 whole = FRAMING_SIZE + length
                 if stored != length_checksum(length) or position + whole > size:
                     break

@@ -194,6 +194,7 @@ def _ordered(chunks: list[Columns]) -> Columns:
 
 ROW_PREFIX = 7
 WORD_SIZE = 8
+ALL_BITS = 2**64 - 1
 WALL_TIME = 1
 """The word of the wall time. Its two high bytes stay the same for years, and are part of the mask."""
 STEP = 2 * WORD_SIZE + 1
@@ -224,10 +225,11 @@ class Template:
         frame = mask.copy()
         for tag in layout.tags:
             frame[ROW_PREFIX + tag.start : ROW_PREFIX + tag.stop] = 0
-        self.words, self.frame = (
-            [(index, int(bits)) for index, bits in enumerate(one.view("<u8")) if bits] for one in (mask, frame)
+        self.words, self.frame, self.tags = (
+            [(index, np.uint64(bits)) for index, bits in enumerate(one.view("<u8")) if bits]
+            for one in (mask, frame, mask ^ frame)
         )
-        """The words, and which of their bits, that rows of a variant have in common; and rows of all variants."""
+        """The words, and which of their bits, that rows of a variant have in common; rows of all; and those of tags."""
         self.names: list[tuple[TagName, ...]] = []
         """By variant: the names of its slots."""
         self.constant_crcs: list[int] = []
@@ -259,27 +261,29 @@ class Template:
         return len(self.names) - 1
 
     def variants(self, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the variant number of each row, or -1 if it is unknown."""
+        """Return the variant number of each row with the same frame, or -1 if it is unknown."""
+        columns = [rows[:, index] & bits for index, bits in self.tags]
         hashes = np.zeros(len(rows), np.uint64)
-        for index, bits in self.words:
-            hashes += (rows[:, index] & np.uint64(bits)) * np.uint64(_HASH_MULTIPLIERS[index])
+        for column, multiplier in zip(columns, _HASH_MULTIPLIERS, strict=False):
+            hashes += column * np.uint64(multiplier)
         hashes ^= hashes >> np.uint64(29)
         hashes *= np.uint64(_HASH_MULTIPLIERS[-1])
-        hash_buckets = (hashes >> np.uint64(50)).astype(np.intp)
-        representatives = np.full(1 << 14, -1, np.intp)
+        hash_buckets = (hashes >> np.uint64(51)).astype(np.intp)
+        representatives = np.full(1 << 13, -1, np.intp)
         representatives[hash_buckets] = np.arange(len(rows))
         used = np.flatnonzero(representatives >= 0)
-        numbers = np.full(1 << 14, -1, np.int64)
+        numbers = np.full(1 << 13, -1, np.int64)
         numbers[used] = [self.variant(rows[index]) for index in representatives[used].tolist()]
-        return np.where(_agree(rows, rows[representatives[hash_buckets]], self.words), numbers[hash_buckets], -1)
+        like, found = representatives[hash_buckets], numbers[hash_buckets]
+        for column in columns:
+            found[column != column[like]] = -1
+        return found
 
 
-def _agree(rows: NDArray[np.uint64], row: NDArray[np.uint64], words: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    differs = np.zeros(len(rows), np.uint64)
+def _agree(rows: NDArray[np.uint64], row: NDArray[np.uint64], words: Sequence[tuple[int, Any]]) -> NDArray[np.bool_]:
+    same = np.ones(len(rows), np.bool_)
     for index, bits in words:
-        differences = rows[:, index] ^ row[..., index]
-        differs |= differences & np.uint64(bits)
-    same: NDArray[np.bool_] = differs == 0
+        same &= (rows[:, index] if bits == ALL_BITS else rows[:, index] & bits) == row[index] & bits
     return same
 
 
@@ -379,35 +383,47 @@ class ColumnReader:
                 self.unread.append(group.records[:1])
                 rows, group = rows[1:], group.select(slice(1, None))
                 continue
-            matches = _agree(rows, rows[0], template.words)
-            if matches.all():
+            if all(_agree(some, rows[0], template.words).all() for some in (rows[:32], rows)):
                 self._add_columns(template, template.variant(rows[0]), rows, group)
                 return
             matches = _agree(rows, rows[0], template.frame)
-            variants = template.variants(rows[matches])
-            matches[matches] = variants >= 0
-            if not matches.any():
+            framed, of_frame = (rows, group) if matches.all() else (rows[matches], group.select(matches))
+            variants = template.variants(framed)
+            known = variants >= 0
+            if not known.any():
                 break
-            self._add_columns(template, variants[variants >= 0], rows[matches], group.select(matches))
+            if not known.all():
+                variants, framed, of_frame = variants[known], framed[known], of_frame.select(known)
+            self._add_columns(template, variants, framed, of_frame)
+            matches[matches] = known
             rows, group = rows[~matches], group.select(~matches)
         self.unread.append(group.records)
 
     def _without_numbers(self, rows: NDArray[np.uint64], group: Group) -> NDArray[np.bool_] | None:
-        """Return which rows hold nothing to read for the same reason as the first one; None if that one does not."""
+        """Return which rows hold nothing to read for the same reason as the first one, or a text of the same tag.
+
+        None if the first row holds anything else. Only the last text of a tag is read.
+        """
         payload = rows[0].tobytes()[ROW_PREFIX : ROW_PREFIX + group.length]
-        other_tag = skipped_tag(lambda start, end: payload[start:end], group.length)
         value = only_value(payload, group.length)
-        if other_tag is None or value is None or value.summary < STEP - ROW_PREFIX - 1:
+        if value is None or value.summary < STEP - ROW_PREFIX - 1:
             return None
+        changing = slice(value.content, value.end)
+        other_tag = skipped_tag(lambda start, end: payload[start:end], group.length)
+        if other_tag is None:
+            try:
+                ((_, changing),) = read_layout(payload, group.length).texts
+            except ValueError:
+                return None
         frame = np.zeros(row_size(group.length), np.uint8)
         of_payload = frame[ROW_PREFIX : ROW_PREFIX + group.length]
         of_payload[:] = 0xFF
         of_payload[1:9] = 0  # the wall time
         of_payload[STEP - ROW_PREFIX : value.summary] = 0x80
-        of_payload[value.content : value.end] = 0
+        of_payload[changing] = 0
         if value.kind != TENSOR:
             of_payload[value.tag_start : value.tag_start + len(value.tag)] = 0
-        same = _agree(rows, rows[0], [(index, int(bits)) for index, bits in enumerate(frame.view("<u8")) if bits])
+        same = _agree(rows, rows[0], [(index, bits) for index, bits in enumerate(frame.view("<u8")) if bits])
         chosen = group.select(same)
         data = memoryview(self.buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
         ends = (chosen.offsets + group.length).tolist()
@@ -415,7 +431,11 @@ class ColumnReader:
         wrong = mask(np.array(crcs, np.uint32)) != _strided(rows, ROW_PREFIX + group.length, "<u4")[same]
         if wrong.any():
             self.corrupt.append(chosen.records[wrong])
-        if other_tag:
+        if other_tag is None:
+            wall_time = rows[same, WALL_TIME].view("<f8")
+            superseded = (np.diff(chosen.sessions) == 0) & (wall_time[1:] >= wall_time[:-1])
+            self.unread.append(chosen.records[~np.append(superseded, False)])
+        elif other_tag:
             self.other_plugin_tags |= {
                 (self.sessions[one].run, other_tag) for one in np.unique(chosen.sessions).tolist()
             }

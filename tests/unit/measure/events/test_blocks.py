@@ -16,6 +16,7 @@ from unit.measure.events.event_files import (
     image,
     points,
     read,
+    record,
     simple,
     steps_and_values,
     tensor,
@@ -131,3 +132,26 @@ def test_the_last_text_of_each_tag(tmp_path: Path) -> None:
     write(tmp_path, event(0, text("first")), event(1, text("sécond", plugin=""), wall_time=1.8e9))
     write(tmp_path / "b", event(0, text("no text", plugin="images")), event(1, text("bare", plugin="")))
     assert read(tmp_path).texts == [Text(".", "config/text_summary", "sécond")]
+
+
+@pytest.mark.parametrize("count", [3, 100])
+def test_of_the_texts_of_a_tag_the_last_one_by_time_counts(tmp_path: Path, count: int) -> None:
+    chance = random.Random(count)
+    for run in ("a", "b"):
+        times = [float(chance.randrange(count // 2 + 1)) for _ in range(count)]
+        texts = [
+            event(at, tensor("note", b"\x08\x07" + field(8, b"%04d" % at), plugin="text"), wall_time=time)
+            for at, time in enumerate(times)
+        ]
+        write(tmp_path / run, *texts)
+        last = max(range(count), key=lambda at: (times[at], at))
+        assert read(tmp_path / run).texts == [Text(".", "note", f"{last:04}")]
+
+
+def test_records_inside_a_record_are_not_read(tmp_path: Path) -> None:
+    inside = b"".join(record(event(step, simple("inside", step))) for step in range(40))
+    text = event(0, tensor("note", b"\x08\x07" + field(8, inside), plugin="text"))
+    scalars = [event(step, simple("t", step)) for step in range(50)]
+    picture = event(0, field(1, b"i") + field(4, b"\x08\x01\x10\x01\x18\x03" + field(4, 10 * inside)))
+    write(tmp_path, *scalars, text, *scalars, picture, *scalars)
+    assert {one.tag: len(one) for one in read(tmp_path).series} == {"t": 150}
