@@ -6,14 +6,10 @@ import math
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, NamedTuple
 
 from ml_metrics.config.definition import MixtureOfExperts
-from ml_metrics.config.settings_file import read_once
-from ml_metrics.config.strict import Strict
-from ml_metrics.config.times import Day
+from ml_metrics.config.document import read_document
 from ml_metrics.core.text import counted
 
 if TYPE_CHECKING:
@@ -66,47 +62,6 @@ def flops_of_token(model: Transformer) -> float:
     return 6 * used + (attention / 2 if model.attention == "half" else attention)
 
 
-Text = Annotated[str, Field(min_length=1)]
-Precision = Literal["bf16", "fp16", "fp8", "int8", "tf32", "fp32"]
-PositiveFlops = Annotated[float, Field(gt=0)]
-
-
-class Source(Strict):
-    """Where numbers were read, and when."""
-
-    title: Text
-    read: Day
-
-
-class PeaksOfChip(Strict):
-    """A line of the table."""
-
-    chips: tuple[Text, ...] = Field(min_length=1)
-    of: Text
-    """The device, as the source calls it."""
-    source: Text
-    flops: dict[Precision, PositiveFlops] = Field(min_length=1)
-
-
-class Peaks(Strict):
-    """The table."""
-
-    sources: dict[Text, Source]
-    peaks: tuple[PeaksOfChip, ...]
-
-    @model_validator(mode="after")
-    def one_number_from_a_source(self) -> Self:
-        known: set[tuple[str, str]] = set()
-        for line in self.peaks:
-            if line.source not in self.sources:
-                raise ValueError(f"{line.of} has the source {line.source!r}, which `sources` lacks")
-            for key in ((chip, precision) for chip in line.chips for precision in line.flops):
-                if key in known:
-                    raise ValueError(f"{key[0]} has two peaks in {key[1]}")
-                known.add(key)
-        return self
-
-
 class Peak(NamedTuple):
     """The operations in a second of one chip, and where the number comes from."""
 
@@ -121,14 +76,14 @@ def peak_of(chip: str, precision: str) -> Peak | None:
 @cache
 def peaks_by_chip() -> dict[str, dict[str, Peak]]:
     """By chip and precision."""
-    table = read_once(Path(__file__).with_name("peaks.yaml"), Peaks, "the table of peaks")
+    table = read_document(Path(__file__).with_name("peaks.yaml")).content
     found: dict[str, dict[str, Peak]] = {}
-    for line in table.peaks:
-        source = table.sources[line.source]
-        for precision, flops in line.flops.items():
-            text = f"{line.of}, {precision}, dense: {source.title}, read {source.read}"
-            for chip in line.chips:
-                found.setdefault(chip, {})[precision] = Peak(flops, text)
+    for line in table["peaks"]:
+        source = table["sources"][line["source"]]
+        for precision, flops in line["flops"].items():
+            text = f"{line['of']}, {precision}, dense: {source['title']}, read {source['read']}"
+            for chip in line["chips"]:
+                found.setdefault(chip, {})[precision] = Peak(float(flops), text)
     return found
 
 

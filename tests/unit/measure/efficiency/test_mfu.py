@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.accelerators import chips
 from ml_metrics.config.definition import EfficiencyConfig
-from ml_metrics.measure.efficiency.mfu import Peaks, flops_of_step, peak_of, peaks_by_chip, performance_of
+from ml_metrics.config.document import read_document
+from ml_metrics.measure.efficiency import mfu
+from ml_metrics.measure.efficiency.mfu import flops_of_step, peak_of, peaks_by_chip, performance_of
 
 # Llama 3 8B on sequences of 8,192 tokens
 MODEL = {"parameters": 8.03e9, "layers": 32, "heads": 32, "head_size": 128, "sequence_length": 8192}
@@ -149,19 +151,12 @@ def test_no_utilisation_is_invented(flops: float, seconds: float | None, count: 
         assert found.missing["mfu"]
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ({"chips": ["a"], "of": "A", "source": "none", "flops": {"bf16": 1e12}}, "which `sources` lacks"),
-        ({"chips": ["a", "a"], "of": "A", "source": "sheet", "flops": {"bf16": 1e12}}, "a has two peaks in bf16"),
-        ({"chips": ["a"], "of": "A", "source": "sheet", "flops": {"bfloat16": 1e12}}, "bfloat16"),
-        ({"chips": ["a"], "of": "A", "source": "sheet", "flops": {"fp8": 0}}, "greater than 0"),
-    ],
-)
-def test_a_table_with_an_unclear_number_is_refused(line: dict[str, Any], why: str) -> None:
-    sources = {"sheet": {"title": "data sheet", "read": date(2026, 1, 1)}}
-    with pytest.raises(ValueError, match=why):
-        Peaks.model_validate({"sources": sources, "peaks": [line]})
+def test_the_table_has_one_number_for_each_chip_and_precision() -> None:
+    table = read_document(Path(mfu.__file__).with_name("peaks.yaml")).content
+    numbers = [(chip, precision) for line in table["peaks"] for chip in line["chips"] for precision in line["flops"]]
+    assert len(numbers) == len(set(numbers))
+    assert {precision for _, precision in numbers} <= {"bf16", "fp16", "fp8", "int8", "tf32", "fp32"}
+    assert all(1e12 < peak.flops < 1e16 for of_chip in peaks_by_chip().values() for peak in of_chip.values())
 
 
 def test_eight_bits_are_never_slower_than_sixteen() -> None:
