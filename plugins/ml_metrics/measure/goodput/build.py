@@ -66,13 +66,13 @@ def analyse(entries: Entries, *, until: float | None = None, stalls: bool = Fals
 
     With `stalls`, what a step took beyond any usual step is not productive. The older library does not have it.
     """
-    chosen = by_one_clock(entries)
-    ordered, warnings = order_entries(chosen.entries)
+    chosen, workers, clock, about_clock = by_one_clock(entries)
+    ordered, warnings = order_entries(chosen)
     segments, duplicates = find_segments(ordered)
     spans, loads, unpaired = find_spans(ordered, segments)
     every_warning = [
         *entries.warnings,
-        *chosen.warnings,
+        *about_clock,
         *warnings,
         *_warnings(ordered, segments, duplicates, unpaired),
     ]
@@ -80,8 +80,8 @@ def analyse(entries: Entries, *, until: float | None = None, stalls: bool = Fals
     intervals = build_timeline(segments, spans, start, end)
     found = find_stalls(intervals, segments) if stalls else None
     intervals = tuple(split_stalls(intervals, found)) if found else intervals
-    hosts = host_times(entries, chosen.workers)
-    return Analysis(ordered, segments, intervals, loads, ended, tuple(few(every_warning)), found, chosen.clock, hosts)
+    hosts = host_times(entries, workers)
+    return Analysis(ordered, segments, intervals, loads, ended, tuple(few(every_warning)), found, clock, hosts)
 
 
 def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -55,13 +55,12 @@ def host_map(names: Sequence[str], steps: NDArray[np.int64], seconds: NDArray[np
     }
 
 
-@dataclass(frozen=True, slots=True)
-class HostTime:
-    """The step times of one host, in the steps that all hosts recorded."""
+class HostTime(NamedTuple):
+    """The step times of one host, in the steps that all hosts recorded, as documents have them."""
 
-    name: str
-    median_seconds: float
-    slowest: int
+    host: str
+    median_step_seconds: float
+    slowest_in_steps: int
     """In how many steps it was slower than all others."""
     behind_seconds: float
     """By how much it was slower than the median of the hosts in these steps, on average."""
@@ -90,8 +89,10 @@ class HostTimes:
     def slow(self) -> HostTime | None:
         """The host that slows the others down, if there is one: its median step takes 5 % longer than is usual."""
         first = self.hosts[0]
-        usual = float(np.median([host.median_seconds for host in self.hosts]))
-        return first if first.slowest >= OFTEN * self.steps and first.median_seconds > 1.05 * usual else None
+        usual = float(np.median([host.median_step_seconds for host in self.hosts]))
+        return (
+            first if first.slowest_in_steps >= OFTEN * self.steps and first.median_step_seconds > 1.05 * usual else None
+        )
 
     @property
     def late(self) -> HostTime | None:
@@ -102,24 +103,24 @@ class HostTimes:
         loading = [host for host in self.hosts if host.loading_seconds is not None]
         if len(loading) <= 1:
             return None
-        worst = max(loading, key=lambda host: (host.longest_loads, host.name))
+        worst = max(loading, key=lambda host: (host.longest_loads, host.host))
         longer = (worst.loading_seconds or 0.0) - float(np.median([host.loading_seconds for host in loading]))
         return worst if worst.longest_loads >= OFTEN * self.steps and longer > 0.05 * self.usual_seconds else None
 
     @property
     def culprit_share(self) -> float:
         """The share of the steps in which the host that was last most often was the last."""
-        return max(host.slowest for host in self.hosts) / self.steps
+        return max(host.slowest_in_steps for host in self.hosts) / self.steps
 
     @property
     def summary(self) -> str:
         head = f"{len(self.hosts)} hosts, {self.steps} steps: the slowest takes {self.slowdown:.4g} times the median"
         if slow := self.slow:
-            share = slow.slowest / self.steps
-            return f"{head}; {slow.name} is the slowest in {share:.0%} of them, by {slow.behind_seconds:.4g} s"
+            share = slow.slowest_in_steps / self.steps
+            return f"{head}; {slow.host} is the slowest in {share:.0%} of them, by {slow.behind_seconds:.4g} s"
         if late := self.late:
             share, took = late.longest_loads / self.steps, late.loading_seconds
-            return f"{head}; {late.name} loads data for longer than all others in {share:.0%} of them: {took:.4g} s"
+            return f"{head}; {late.host} loads data for longer than all others in {share:.0%} of them: {took:.4g} s"
         return f"{head}; no host is slow throughout"
 
     def document(self) -> dict[str, Any]:
@@ -128,21 +129,11 @@ class HostTimes:
             "steps": self.steps,
             "slowdown": self.slowdown,
             "spread_seconds": self.spread_seconds,
-            "slow_host": self.slow.name if self.slow else None,
-            "late_host": self.late.name if self.late else None,
+            "slow_host": self.slow.host if self.slow else None,
+            "late_host": self.late.host if self.late else None,
             "slowest_share": self.culprit_share,
             "map": self.map,
-            "hosts": [
-                {
-                    "host": host.name,
-                    "median_step_seconds": host.median_seconds,
-                    "slowest_in_steps": host.slowest,
-                    "behind_seconds": host.behind_seconds,
-                    "loading_seconds": host.loading_seconds,
-                    "longest_loads": host.longest_loads,
-                }
-                for host in self.hosts[:MAX_LISTED]
-            ],
+            "hosts": [host._asdict() for host in self.hosts[:MAX_LISTED]],
             "hosts_left_out": max(0, len(self.hosts) - MAX_LISTED),
         }
 
@@ -169,7 +160,7 @@ def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
         loading = float(loads[index].mean()) if (loads[index] > 0).any() else None
         most_loads = int((longest_loads == index).sum())
         hosts.append(HostTime(name, float(np.median(table[index])), int(mine.sum()), behind, loading, most_loads))
-    hosts.sort(key=lambda host: (-host.slowest * host.behind_seconds, -host.median_seconds, host.name))
+    hosts.sort(key=lambda host: (-host.slowest_in_steps * host.behind_seconds, -host.median_step_seconds, host.host))
     usual = float(median.mean())
     slowdown = float(longest.mean()) / usual if usual > 0 else 1.0
     drawn = host_map([name for name, *_ in compared], common, table)

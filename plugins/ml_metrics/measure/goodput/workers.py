@@ -310,24 +310,16 @@ def _difference(earlier: Life, later: Life) -> float | None:
     return float(abs(np.median(differences))) if len(differences) else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OneClock:
-    """The entries of a job by one clock."""
+def by_one_clock(entries: Entries) -> tuple[Entries, list[Worker], str, list[str]]:
+    """Choose a clock, and return the entries by it, the workers, a sentence about the clock, and warnings.
 
-    entries: Entries
-    workers: tuple[Worker, ...] = ()
-    clock: str = ""
-    """A sentence about the workers and the clock; empty if there is only one worker."""
-    warnings: tuple[str, ...] = ()
-
-
-def by_one_clock(entries: Entries) -> OneClock:
-    """Choose a clock, and return the entries by it. The log of a single worker is not changed."""
+    The log of a single worker is not changed, and has no sentence.
+    """
     if entries.writer is None and len(split(entries.kind, entries.time, entries.number)) == 1:
-        return OneClock(entries)
+        return entries, [], "", []
     workers, guessed = workers_of(entries)
     if len(workers) == 1:
-        return OneClock(entries, tuple(workers))
+        return entries, workers, "", []
     chosen = workers[_chosen(entries, workers)]
     others = [worker for worker in workers if worker is not chosen]
     differences = [_clock_difference(*chosen.steps, other)[1] for other in others]
@@ -351,7 +343,7 @@ def by_one_clock(entries: Entries) -> OneClock:
         other = names[workers.index(others[ahead.index(farthest)])]
         how = "ahead of" if farthest > 0 else "behind"
         warnings.append(f"{sentence}. The clock of {other} is {abs(farthest):.6g} s {how} it")
-    return OneClock(joined, tuple(workers), sentence, tuple(warnings))
+    return joined, workers, sentence, warnings
 
 
 def _chosen(entries: Entries, workers: Sequence[Worker]) -> int:

@@ -30,7 +30,7 @@ def compared(*logs: Log) -> HostTimes:
     found = measured([entry for log in logs for entry in log])
     assert found.hosts is not None
     document = found.document()["host_step_times"]
-    assert [one["host"] for one in document["hosts"]] == [one.name for one in found.hosts.hosts]
+    assert [one["host"] for one in document["hosts"]] == [one.host for one in found.hosts.hosts]
     metrics = {metric.name: metric.value for metric in found.metrics()}
     assert metrics["step_time_slowdown"] == document["slowdown"]
     return found.hosts
@@ -41,7 +41,7 @@ def test_the_slow_host_is_named(ahead: float) -> None:
     logs = [host(f"h{number}", [1.0] * 50, ahead=number * ahead) for number in range(3)]
     found = compared(*logs, host("slow", [1.0] * 10 + [1.5] * 40, ahead=ahead))
     assert found.slow is not None
-    assert (found.slow.name, found.slow.slowest, found.slow.behind_seconds) == ("slow", 39, 0.5)
+    assert (found.slow.host, found.slow.slowest_in_steps, found.slow.behind_seconds) == ("slow", 39, 0.5)
     assert found.slowdown == pytest.approx((10 + 39 * 1.5) / 49)
     assert found.spread_seconds == pytest.approx(39 * 0.5 / 49)
     assert found.summary == (
@@ -54,17 +54,17 @@ def test_hosts_that_are_slow_in_turn_are_not_named() -> None:
     found = compared(*(host(f"h{number}", [chance.uniform(1, 1.2) for _ in range(200)]) for number in range(4)))
     assert found.slow is None
     assert found.summary.endswith("no host is slow throughout")
-    assert sum(one.slowest for one in found.hosts) == found.steps == 199
+    assert sum(one.slowest_in_steps for one in found.hosts) == found.steps == 199
 
 
 def test_equal_hosts_have_no_slowest() -> None:
     found = compared(host("a", [2.0] * 20), host("b", [2.0] * 20))
-    assert ([one.slowest for one in found.hosts], found.slowdown, found.slow) == ([0, 0], 1, None)
+    assert ([one.slowest_in_steps for one in found.hosts], found.slowdown, found.slow) == ([0, 0], 1, None)
 
 
 def test_a_host_that_was_there_for_a_few_steps_does_not_limit_the_comparison() -> None:
     found = compared(host("a", [1.0] * 100), host("b", [1.3] * 100), host("brief", [1.0] * 10, ahead=1, first=90))
-    assert ({one.name for one in found.hosts}, found.steps) == ({"a", "b"}, 99)
+    assert ({one.host for one in found.hosts}, found.steps) == ({"a", "b"}, 99)
 
 
 def test_one_host_and_hosts_without_common_steps_are_not_compared() -> None:
@@ -86,7 +86,7 @@ def test_any_step_times(seconds: list[list[float]], ahead: float) -> None:
     if found is not None:
         assert found.slowdown >= 1
         assert found.spread_seconds >= 0
-        assert sum(one.slowest for one in found.hosts) <= found.steps
+        assert sum(one.slowest_in_steps for one in found.hosts) <= found.steps
 
 
 def loading(name: str, seconds: list[float], *, pace: float = 2.0, ahead: float = 0.0) -> Log:
@@ -107,7 +107,7 @@ def test_a_host_whose_data_all_others_wait_for(ahead: float) -> None:
     found = compared(*logs, loading("late", [0.2] * 4 + [1.5] * 36))
     assert found.slow is None
     assert found.late is not None
-    assert (found.late.name, found.late.longest_loads) == ("late", 35)
+    assert (found.late.host, found.late.longest_loads) == ("late", 35)
     assert found.late.loading_seconds == pytest.approx((4 * 0.2 + 35 * 1.5) / 39)
     assert "late loads data for longer than all others in 90% of them" in found.summary
 
@@ -119,7 +119,7 @@ def test_data_that_take_little_of_a_step_hold_nobody_up() -> None:
 
 def test_hosts_that_record_no_loading_are_not_compared_by_it() -> None:
     found = compared(loading("a", [1.5] * 40), host("b", [2.0] * 40))
-    assert {one.name: one.loading_seconds for one in found.hosts} == {"a": pytest.approx(1.5), "b": None}
+    assert {one.host: one.loading_seconds for one in found.hosts} == {"a": pytest.approx(1.5), "b": None}
     assert found.late is None
 
 
