@@ -137,6 +137,9 @@ class EarlierRuns:
     `side_of` returns by metric whether greater values (1) or smaller ones (-1) are worse.
     """
 
+    keeps_levels = False
+    """Whether another run is judged after this one."""
+
     def __init__(
         self,
         history: Iterable[StoredMetric],
@@ -180,7 +183,8 @@ class EarlierRuns:
         if levels is None or values[: len(before)] != before or not levels.goes_on(values, len(before)):
             series, weekdays, origins = zip(*values, strict=True)
             levels = follow(series, rule, weekdays, nights_of(origins))
-        self._levels[metric, rule] = values, levels
+        if self.keeps_levels:
+            self._levels[metric, rule] = values, levels
         return levels.at(-1)
 
     def metrics(self) -> list[str]:

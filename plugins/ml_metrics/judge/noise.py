@@ -22,7 +22,6 @@ from ml_metrics.core.kinds import Measure
 
 Day = tuple[int, ...]
 """The keys by which a run may have a rhythm: its weekday, if that is known, and its place in every seven runs."""
-
 P50_OF_NORMAL, P68_OF_NORMAL, P80_OF_NORMAL, P90_OF_NORMAL = 0.6745, 0.9945, 1.2816, 1.6449
 """The median, 68th, 80th and 90th percentile of |x| where the standard deviation is 1."""
 NEIGHBOURS_OF_NORMAL = 0.954
@@ -76,10 +75,9 @@ def spread_of_distances(ordered: Sequence[float], *, coarse: bool = False) -> fl
     at least one value in ten differs from the level, or the spread is 0, too. `coarse`: values may be rounded so that
     the median is larger than the rest; the 68th percentile limits it.
     """
-    median = quantile_of(ordered, 0.5) / P50_OF_NORMAL
-    if coarse:
+    median, most = quantile_of(ordered, 0.5) / P50_OF_NORMAL, quantile_of(ordered, 0.8) / P80_OF_NORMAL
+    if coarse and median > most:
         median = min(median, quantile_of(ordered, 0.68) / P68_OF_NORMAL)
-    most = quantile_of(ordered, 0.8) / P80_OF_NORMAL
     return max(median, most) or ordered[int(0.9 * (len(ordered) - 1))] / P90_OF_NORMAL
 
 

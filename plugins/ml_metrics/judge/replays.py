@@ -39,12 +39,14 @@ class ReplayedHistory(EarlierRuns):
     sorted once.
     """
 
+    keeps_levels = True
+
     def __init__(self, others: Iterable[StoredMetric], acceptances: Sequence[Acceptance] = (), **rest: Any) -> None:
         """Begin with the rows of other tests."""
         super().__init__(others, run_key="", now=BEGINNING_OF_TIME, **rest)
         self._all_acceptances = acceptances
         self._others = {key: sorted(rows, key=moment_of) for key, rows in self._rows.items()}
-        self._runs: list[StoredMetric] = []
+        self.runs = []
 
     def begin(self, run_key: str, now: datetime, run_id: str = "") -> None:
         """Go on to the next run, which ended at `now`. An acceptance applies from its own time on."""
@@ -61,11 +63,7 @@ class ReplayedHistory(EarlierRuns):
             if key not in self._rows:
                 self._rows[key] = self._ordered[key] = []
             self._rows[key].append(row)
-        self._runs += rows[:1]
-
-    @property
-    def runs(self) -> list[StoredMetric]:
-        return self._runs
+        self.runs += rows[:1]
 
     def rows(self, metric: str, test: str | None = None) -> list[StoredMetric]:
         key = (test or self.test, metric)
