@@ -23,7 +23,6 @@ from ml_metrics.judge.replays import Replay, beginnings, replay
 from ml_metrics.judge.shape import MAX_RUNS, Kind, Noise, at_one_level, noise_of
 
 Values = NDArray[np.float64]
-
 FALSE_ALARMS = 0.001
 """The budget: one false alarm in 1,000 runs."""
 WITHIN_RUNS = 7
@@ -48,11 +47,10 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedRule:
-    """The rule with the parameter that keeps the false alarms within the budget."""
+    """The level rule with the `min_change` that keeps the false alarms within the budget."""
 
-    name: str
-    condition: dict[str, Any] | None
-    """As in a test file; None if no parameter keeps the budget."""
+    condition: dict[str, Any] | None = None
+    """As in a test file; None if no smallest change keeps the budget."""
     smallest_change: float | None = None
     """In the unit of the metric."""
     false_alarms: float | None = None
@@ -73,13 +71,14 @@ class Calibration:
     """How many past runs have a finite value."""
     since: StoredMetric | None
     """The first run after the last change of level; None if the level never changed."""
-    rules: tuple[CalibratedRule, ...] = ()
+    rule: CalibratedRule | None = None
     reason: str = ""
     """Why there is none."""
 
     @property
-    def proposed(self) -> CalibratedRule | None:
-        return next((rule for rule in self.rules if rule.condition is not None), None)
+    def condition(self) -> dict[str, Any] | None:
+        """The proposed condition of the metric."""
+        return self.rule.condition if self.rule else None
 
     def percent(self, change: float | None) -> float | None:
         """A change in percent of the level; None for a level of 0."""
@@ -115,7 +114,7 @@ def calibrate(
     rule = _level_rule(values, noise, comparison)
     if rule.condition is not None:
         rule = replace(rule, past=past_of(rule.condition, own, test=test, acceptances=acceptances))
-    return replace(calibration, rules=(rule,))
+    return replace(calibration, rule=rule)
 
 
 def calibrate_curve(metric: str, comparison: Comparison, replayed: Replay) -> Calibration:
@@ -189,8 +188,8 @@ def _level_rule(values: Sequence[float], noise: Noise, comparison: Comparison) -
                 condition["min_change"] = {"absolute": _rounded_up(min_change * abs(scale))}
             rate = (alarms + 1) / healthy.size  # none in a simulation is not none for ever
             smallest = smallest_loss(runs, rule, 16 * noise.spread) * abs(scale)
-            return CalibratedRule("change_point", condition, smallest, rate)
-    return CalibratedRule("change_point", None, reason="no smallest change keeps the budget")
+            return CalibratedRule(condition, smallest, rate)
+    return CalibratedRule(reason="no smallest change keeps the budget")
 
 
 def smallest_loss(runs: Values, rule: LevelRule, largest: float) -> float:

@@ -155,5 +155,5 @@ def test_verdicts_and_what_their_values_are_compared_with(rule: str) -> None:
 def test_calibrated_rules(name: str, comparison: str, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
     found = calibrate("loss", history(series()[name], None), Comparison(comparison), test=TEST)
-    proposed = found.proposed.name if found.proposed else None
-    compare(f"calibrated {name}", [f"proposed: {proposed}", *(told(asdict(rule)) for rule in found.rules)])
+    assert found.rule
+    compare(f"calibrated {name}", [told(asdict(found.rule))])

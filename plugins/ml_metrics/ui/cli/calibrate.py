@@ -33,7 +33,7 @@ BETTER = {
     Comparison.GREATER: "greater is better",
     Comparison.WITHIN: "both directions count",
 }
-CHOSEN = "* "
+CHOSEN, LEVEL = "* ", "change_point"
 
 
 def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
@@ -50,31 +50,22 @@ def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
     if calibration.reason:
         yield from wrapped(calibration.reason, "  ", "    ")
         return
-    judged = max((rule.past.judged for rule in calibration.rules if rule.past), default=0)
-    rows = []
-    for rule in calibration.rules:
-        if rule.condition is None:
-            continue
-        # as in a test file: `percent_difference: 5, against: best`
-        ((kind, value),) = rule.condition["success_threshold"].items()
-        parts = [f"{kind}: {value}"]
-        parts += [f"{key}: {rule.condition[key]}" for key in ("against", "min_change") if key in rule.condition]
-        change, percent = rule.smallest_change, calibration.percent(rule.smallest_change)
-        finds = (
-            "-"
-            if change is None
-            else readable([change], unit, 3)[0] + ("" if percent is None else f" ({percent:.2g} %)")
-        )
-        counts = (str(rule.past.failing), str(rule.past.alerts)) if rule.past else ("-", "-")
-        mark = CHOSEN if rule is calibration.proposed else " " * len(CHOSEN)
-        rows.append((mark + ", ".join(parts), finds, *counts))
+    rule, condition = calibration.rule, calibration.condition
+    if rule is None or condition is None:
+        yield f"  {LEVEL}: {rule.reason if rule else ''}"
+        return
+    smallest = f", min_change: {condition['min_change']}" if "min_change" in condition else ""
+    change, percent = rule.smallest_change, calibration.percent(rule.smallest_change)
+    share = "" if percent is None else f" ({percent:.2g} %)"
+    finds = "-" if change is None else f"{readable([change], unit, 3)[0]}{share}"
+    judged, *counts = (rule.past.judged, rule.past.failing, rule.past.alerts) if rule.past else (0, "-", "-")
     columns = (f"{' ' * len(CHOSEN)}rule", f"finds in {WITHIN_RUNS} runs", f"fails of {judged}", "alerts")
-    yield from table(columns, rows, right=(1, 2, 3)).splitlines()
-    yield from (f"  {rule.name}: {rule.reason}" for rule in calibration.rules if not rule.condition)
+    row = (f"{CHOSEN}{LEVEL}: {condition['success_threshold'][LEVEL]}{smallest}", finds, *map(str, counts))
+    yield from table(columns, [row], right=(1, 2, 3)).splitlines()
 
 
 def calibration_document(calibration: Calibration, source: str) -> dict[str, Any]:
-    noise, since, proposed = calibration.noise, calibration.since, calibration.proposed
+    noise, since, rule = calibration.noise, calibration.since, calibration.rule
     return {
         "runs": calibration.runs,
         "comparison": str(calibration.comparison),
@@ -87,10 +78,10 @@ def calibration_document(calibration: Calibration, source: str) -> dict[str, Any
             "since": None if since is None else {"uuid": since.run_key, "timestamp": since.timestamp.isoformat()},
         },
         "rules": [
-            {**asdict(rule), "smallest_change_percent": calibration.percent(rule.smallest_change)}
-            for rule in calibration.rules
+            {"name": LEVEL, **asdict(each), "smallest_change_percent": calibration.percent(each.smallest_change)}
+            for each in ([rule] if rule else [])
         ],
-        "proposed": None if proposed is None else proposed.name,
+        "proposed": LEVEL if calibration.condition else None,
         "reason": calibration.reason,
     }
 
@@ -112,7 +103,7 @@ def run(arguments: Arguments) -> int:
     if arguments.apply and past.file is None:
         raise UsageError("--apply needs the test file: give it as CONFIG")
     found = list(_calibrations(past, _metrics(past, arguments.metric), arguments))
-    proposed = {each.metric: each.proposed.condition for each, _ in found if each.proposed and each.proposed.condition}
+    proposed = {each.metric: each.condition for each, _ in found if each.condition}
     edit, notes = _edit(past, proposed, arguments) if arguments.apply else (None, [])
     if edit is not None:
         edit.save()
@@ -154,8 +145,8 @@ def _calibrations(past: PastRuns, metrics: Sequence[str], arguments: Arguments) 
                 continue
             found = calibrate(metric, rows[metric], comparison, test=past.test, acceptances=past.acceptances)
             reference = past.reference_for(metric)
-            for condition in (rule.condition for rule in found.rules if rule.condition and reference):
-                condition["relative_to"] = reference
+            if found.condition and reference:
+                found.condition["relative_to"] = reference
             yield found, f"{source}, relative to {reference}" if reference else source
 
 
