@@ -60,7 +60,6 @@ from ml_metrics.judge.noise import (
 )
 
 Values = NDArray[np.float64]
-
 BASELINE_RUNS, YOUNG_RUNS = 100, 5
 """How many accepted runs a baseline has at most, and how many a young one has at least."""
 KNOWN_NOISE = 12
@@ -499,7 +498,7 @@ class _Follower:
 
     def forget(self, first: int) -> None:
         """Take the accepted runs from a place on away, because they are a loss in the other direction."""
-        self._take(sum(run.place >= first for run in self.runs[-2 * UNLEARNT_RUNS :]))
+        self._take(sum(run.place >= first for run in self.runs))
         self.loss = None
 
     def _take(self, count: int) -> None:
