@@ -18,7 +18,7 @@ from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantities
 from ml_metrics.judge.compare.answer import escaped
 from ml_metrics.judge.compare.curves import ValueOrCurve, beside, curve_of, decided
-from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
+from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decisions, next_step
 from ml_metrics.judge.compare.statistics import Shift
 from ml_metrics.judge.noise import MEDIAN_ERROR, error_of_mean, middle, spread_of, spread_of_distances
 from ml_metrics.judge.probe import Probe, State
@@ -272,7 +272,7 @@ def _compared_ends(search: Search, probes: Sequence[Probe], untestable: frozense
     step = next_step(plan, ends)
     if step.runs and len(probes) < search.max_runs:
         return 0 if step.runs[0] == BASE else search.last
-    decision = None if step.runs else decision_on(plan, ends, "value")
+    decision = None if step.runs else decisions(plan, ends, ["value"])["value"]
     if decision is not None and decision.found.shift in {Shift.HIGHER, Shift.LOWER}:
         return None
     first, last = search.candidates[0], search.candidates[-1]

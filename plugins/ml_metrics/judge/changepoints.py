@@ -26,7 +26,6 @@ from ml_metrics.judge.noise import NEIGHBOURS_OF_NORMAL, P50_OF_NORMAL, middle
 
 Values = NDArray[np.float64]
 Place = tuple[int, int, int]
-
 MIN_LENGTH = 10
 """Fewer values have no noise to speak of."""
 CLIP = 3.0

@@ -23,7 +23,6 @@ from ml_metrics.judge.history import EarlierRuns, baseline_of
 from ml_metrics.judge.noise import spread_of_distances
 
 Values = NDArray[np.float64]
-
 SIDES = {"lower": 1, "higher": -1}
 """The worse side of a tag, by the direction in which it improves."""
 

@@ -19,8 +19,6 @@ from ml_metrics.judge.noise import middle
 from ml_metrics.judge.wording import is_relative
 
 _Rows = Sequence[StoredMetric]
-
-
 REFERENCE_RUNS = 100
 """How many runs before a run are looked at: a change of level before them is no longer open."""
 FEWEST_BEFORE = 3

@@ -20,7 +20,6 @@ from ml_metrics.judge.changepoints import change_points
 from ml_metrics.judge.noise import correlation_of, spread_of
 
 Values = NDArray[np.float64]
-
 MIN_RUNS = 10
 """With fewer runs only the size is estimated."""
 MAX_RUNS = 1_000
@@ -190,23 +189,18 @@ def _modes(ordered: Values) -> tuple[Mode, ...]:
 
 def _groups(ordered: Values) -> list[list[int]]:
     """The edges of the best 2, 3 and 4 groups of sorted values: those of the least squared error (exact k-means)."""
-    count = len(ordered)
     sums = np.concatenate(([0.0], np.cumsum(ordered - ordered.mean())))
-    best = np.concatenate(([np.inf], -np.square(sums[1:]) / np.arange(1, count + 1)))  # less the sum of the squares
-    cuts: list[NDArray[np.int64]] = []
-    found = []
+    places = np.arange(len(sums))
+    sizes = places - places[:, None]
+    # of a group, by its first place and its end, without the sum of all squares
+    costs = np.where(sizes > 0, -np.square(sums - sums[:, None]) / np.maximum(sizes, 1), np.inf)
+    best, cuts, found = costs[0], [], []
     for _ in range(3):
-        cut = np.zeros(count + 1, dtype=np.int64)
-        costs = np.full(count + 1, np.inf)
-        for end, whole in enumerate(sums[1:], start=1):
-            totals = best[:end] - np.square(whole - sums[:end]) / np.arange(end, 0, -1)
-            cut[end] = place = int(totals.argmin())
-            costs[end] = totals[place]
-        best = costs
-        cuts.append(cut)
-        edges = [count]
-        for each in reversed(cuts):
-            edges.append(int(each[edges[-1]]))
+        totals = best[:, None] + costs
+        cuts.append(totals.argmin(axis=0))
+        best, edges = totals.min(axis=0), [len(ordered)]
+        for cut in reversed(cuts):
+            edges.append(int(cut[edges[-1]]))
         found.append([0, *edges[::-1]])
     return found
 

@@ -34,7 +34,6 @@ from ml_metrics.judge.noise import P50_OF_NORMAL
 from ml_metrics.judge.verdict import loss_of_level
 
 Values = NDArray[np.float64]
-
 REFERENCE_RUNS = 20
 """How many of the oldest runs are the reference."""
 TINY = 1e-140

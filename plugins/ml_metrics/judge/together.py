@@ -29,7 +29,6 @@ from ml_metrics.judge.noise import SMALL_BASELINE
 Shared = tuple[frozenset[str], frozenset[str]]
 """What a run may share with those of other tests, and what of it is new."""
 Numbers = NDArray[np.float64]
-
 EVERY_TEST = "all tests"
 FEWEST = 3
 """Two tests that move in one night are a coincidence too often, and two messages are few."""

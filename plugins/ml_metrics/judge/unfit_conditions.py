@@ -20,7 +20,6 @@ from ml_metrics.core.units import exact, readable
 from ml_metrics.judge.history import Acceptance, is_measured
 
 Rows = Mapping[str, StoredMetric]
-
 Finding = tuple[str, str]
 """The key of a condition and its problem."""
 

@@ -28,14 +28,8 @@ from ml_metrics.judge.judgement import AlertKind
 from unit.judge.cases import TEST, condition, config, history, judged, point, verdict
 
 INF = math.inf
-
-
 FOUR = [10.0, 12.0, 14.0, 16.0]  # mean 13, population sd sqrt(5), median 13, MAD 2
-
-
 SD = math.sqrt(5)
-
-
 RULES = [
     ({"fixed_value": 0.96}, "greater", {}, (0.96, INF)),
     ({"fixed_value": 0.5}, "less", {}, (-INF, 0.5)),
@@ -133,8 +127,6 @@ def test_reference_and_spread_are_those_that_the_bounds_were_computed_from(
 
 
 BEST = condition({"percent_difference": 5}, "less", against="best", wait_for_n_points_of_history=9)
-
-
 MEAN = condition({"percent_difference": 5}, "less", wait_for_n_points_of_history=9)
 
 
@@ -269,11 +261,7 @@ def test_a_level_of_nothing_says_why_no_difference_is_allowed() -> None:
 
 
 STEADY = [100 + (index % 5 - 2) * 0.7 for index in range(20)]
-
-
 SPREAD = condition({"stddevs_from_mean": 4}, "less", wait_for_n_points_of_history=10)
-
-
 RELATIVE = [
     SPREAD,
     condition({"mads_from_median": 5}, "less"),
@@ -355,8 +343,6 @@ def test_a_value_that_is_too_good_never_loosens_a_bound(values: list[float], num
 
 
 PERCENT = condition({"percent_difference": 10}, "less")
-
-
 EVERY_RULE = [
     condition(threshold, comparison, **rest)
     for threshold in ({"stddevs_from_mean": 4}, {"mads_from_median": 5}, {"percent_difference": 10})
@@ -364,8 +350,6 @@ EVERY_RULE = [
     for rest in ({}, {"against": "best"})
     if not (rest and comparison == "within")
 ]
-
-
 ANY_NUMBER = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
     [0.0, 1.0, -1.0, 1e308, -1e308, 1e-308, 5e-324]
 )

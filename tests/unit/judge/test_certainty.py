@@ -20,17 +20,9 @@ from ml_metrics.judge.wording import certainty_of
 from unit.judge.cases import condition, history, point, verdict
 
 LESS, GREATER, WITHIN = Comparison.LESS, Comparison.GREATER, Comparison.WITHIN
-
-
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-
-
 POWERS = st.integers(-60, 60) | st.sampled_from([-1000, -900, 900, 1000])
-
-
 HISTORIES = st.lists(NUMBERS, min_size=5, max_size=30)
-
-
 SPREAD = condition({"stddevs_from_mean": 4}, "less")
 
 

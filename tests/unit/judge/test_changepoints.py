@@ -20,11 +20,8 @@ from golden import GOLDEN
 from ml_metrics.judge import change_points
 from ml_metrics.judge.changepoints import (
     MIN_RUNS,
-    WEIGHTS,
     Step,
     best_edges,
-    certainty_of,
-    features,
     in_noise_units,
     level_starts,
     may_have_levels,
@@ -34,20 +31,10 @@ from unit.judge.cases import noisy
 from unit.judge.planted import RUNS, Planted, series
 
 NEAR = 2
-
-
 OTAVA = json.loads((GOLDEN / "judge" / "otava.json").read_text())
-
-
 SEEDS = [int(seed) for seed in OTAVA["default"]]
-
-
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-
-
 MAGNITUDES = st.sampled_from([5e-324, 1e-310, 1e-200, 1e-9, 1.0, 1e9, 1e200, 1e307])
-
-
 BIG = 1e5
 
 
@@ -262,72 +249,6 @@ def test_a_level_that_wanders_has_its_wandering_as_noise() -> None:
 def test_wide_gaps_are_narrowed_so_that_sums_stay_exact() -> None:
     found = units([value + 1e12 * (run >= 50) for run, value in enumerate(normal(100))])
     assert 100 < found.max() - found.min() < 100 + 20
-
-
-def noise(count: int, seed: int = 0, memory: float = 0.0) -> np.ndarray:
-    random, values = Random(seed), [0.0]
-    for _ in range(count):
-        values.append(memory * values[-1] + random.gauss(0, 1))
-    return np.array(values[1:])
-
-
-def step(count: int, size: float) -> np.ndarray:
-    return size * (np.arange(count) >= count // 2)
-
-
-def certainty(series: np.ndarray) -> float:
-    return certainty_of(features(series, 0, len(series) // 2, len(series)), WEIGHTS)
-
-
-@pytest.mark.parametrize(
-    ("series", "whole", "part"),
-    [
-        (
-            noise(200) + step(200, 3),
-            (2.3956, 2.9567, 4.0943, 3.358, 5.2983, 3.1458),
-            (0.9631, 2.7681, 3.8501, 1.0997, 5.2983, 2.8609),
-        ),
-        (
-            noise(30) + step(30, -2),
-            (1.6662, 1.6662, 2.7081, 1.6094, 5.247, 1.6662),
-            (-0.0561, -0.0561, 1.9459, 0.4605, 5.247, 0.5458),
-        ),
-        (
-            noise(200) + 0.5 * np.arange(200) + step(200, 15),
-            (3.9428, 4.096, 4.0943, 4.6151, 5.2983, 1.7391),
-            (1.9326, 3.2283, 3.8501, 1.8803, 5.2983, 1.64),
-        ),
-        (
-            noise(200) + 0.5 * np.arange(200),
-            (0.2467, 1.2897, 4.0943, 0.2671, 5.2983, 1.4788),
-            (0.6082, 0.2165, 3.8501, 0.4787, 5.2983, 1.3085),
-        ),
-        (
-            noise(300, memory=0.99),
-            (0.1245, -0.0942, 4.0943, 1.5278, 5.7038, -0.7357),
-            (-1.0691, 0.304, 4.0943, 0.5661, 5.7038, 0.6187),
-        ),
-        (
-            noise(1000) + step(1000, 1.5),
-            (2.2345, 2.4415, 4.0943, 2.4714, 6.9078, 3.1094),
-            (2.0574, 2.4276, 4.0943, 1.8803, 6.9078, 2.9699),
-        ),
-        (
-            np.round(noise(200) / 2) + step(200, 1),
-            (2.9444, 3.4844, 4.0943, 1.6677, 5.2983, 3.7645),
-            (1.3875, 3.3899, 3.8501, 0.6633, 5.2983, 3.5352),
-        ),
-    ],
-    ids=["a step", "a short series", "a step on a slope", "a slope", "a wandering level", "a long series", "ticks"],
-)
-def test_the_features_are_those_that_the_weights_were_fitted_on(
-    series: np.ndarray, whole: tuple[float, ...], part: tuple[float, ...]
-) -> None:
-    """A changed feature needs new weights: these were fitted on the values below."""
-    count = len(series)
-    assert features(series, 0, count // 2, count) == pytest.approx(whole, abs=2e-4)
-    left = 5 if count < 100 else count // 4
-    assert features(series, left, count // 2 - 3, count - 5) == pytest.approx(part, abs=2e-4)
 
 
 @pytest.mark.parametrize("runs", [30, 100, 400])

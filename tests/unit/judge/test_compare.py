@@ -21,8 +21,6 @@ from ml_metrics.judge.compare.two_runs import FEWEST_RUNS, PairNoise
 from ml_metrics.judge.compare.two_runs import LEVEL as OF_PAIRS
 
 LOWER, HIGHER, NEITHER, UNKNOWN = Kind(better="lower"), Kind(better="higher"), Kind(better="neither"), Kind()
-
-
 REPEATS = st.lists(st.floats(90, 110).map(lambda value: round(value, 2)), min_size=0, max_size=8)
 
 
@@ -204,8 +202,6 @@ def test_the_direction_of_time_does_not_matter(seed: int, memory: float, count: 
 
 
 SMALL = st.lists(st.integers(1, 6).map(float), min_size=1, max_size=4)
-
-
 TWO = st.lists(st.integers(1, 9).map(float), min_size=2, max_size=2)
 
 
@@ -268,8 +264,6 @@ def test_the_looks_together_keep_the_level(horizon: int) -> None:
 
 
 SLOW, FAST, EITHER, OPEN = Kind("s", "lower"), Kind("s", "higher"), Kind("s", "neither"), Kind()
-
-
 EARLIER: list[float] = (100 + np.random.default_rng(3).normal(size=40)).tolist()
 
 

@@ -44,11 +44,7 @@ def unscaled(found: Envelope) -> tuple[list[float], list[float], list[float]]:
 
 
 PAST = [flat(level) for level in (10.0, 11.0, 12.0, 13.0, 14.0)]
-
-
 SPREAD = 1.5 / 0.6745 * (1.1 + 3 / 5)
-
-
 """The distances from the median of the other curves are 2.5, 1.5, 0, 1.5 and 2.5, and five runs show too little."""
 
 

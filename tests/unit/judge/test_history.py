@@ -20,13 +20,9 @@ from ml_metrics.judge.history import RECENT, EarlierRuns, Elsewhere, series_of, 
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, noisy, point, verdict
 
 AT = START + 12 * DAY
-
-
 ORDERED = st.lists(st.integers(0, 15), unique=True).map(
     lambda days: [point(day, 1.0, run=f"run-{day}") for day in sorted(days)]
 )
-
-
 ROWS = st.lists(
     st.builds(
         point,
@@ -132,8 +128,6 @@ def test_the_newest_row_of_each_run_says_how_it_ended_and_of_equal_ones_the_fail
 
 
 MEAN = condition({"percent_difference": 10}, "within")
-
-
 SPREAD = condition({"stddevs_from_mean": 3}, "within")
 
 
@@ -356,14 +350,8 @@ def test_no_older_row_is_from_before_the_earliest() -> None:
 
 
 SAME = {"baseline": {"same": ["node_type"]}}
-
-
 RULE = condition({"percent_difference": 10}, "less", **SAME)
-
-
 VALUES = [100.0 if number % 2 else 200.0 for number in range(40)]
-
-
 NODES = {f"run-{day:05}": {"node_type": "fast" if day % 2 else "slow"} for day in range(40)}
 
 

@@ -18,8 +18,6 @@ from ml_metrics.judge.judgement import AlertKind, Unconfirmed, verdict_document
 from unit.judge.cases import NOW, TEST, condition, config, history, judged, noisy, point
 
 VERDICT = Verdict("loss", Outcome.PASS, 1.5, Bounds(1, 2), "within (1, 2)", reason="fine")
-
-
 PLAIN = {
     "metric": "loss",
     "value": 1.5,
@@ -119,8 +117,6 @@ def test_no_other_document_is_taken_for_a_judgement(document: dict[str, object])
 
 
 BELOW_ONE = condition({"fixed_value": 1}, "less")
-
-
 TWICE = {"alert_after_second_test_failure": True}
 
 
@@ -264,8 +260,6 @@ def test_the_greater_of_both_settings_counts(confirm: int | None, required: int,
 
 
 SPREAD = condition({"stddevs_from_mean": 4}, "less", wait_for_n_points_of_history=10)
-
-
 STEADY = [100 + (index % 5 - 2) * 0.7 for index in range(20)]
 
 
@@ -383,8 +377,6 @@ def test_what_is_too_good_is_measured_beside_the_newest_fifty_runs(comparison: s
 
 
 SCHEDULED = "scheduled__2026-01-02T03:00:00+00:00"
-
-
 ONE_OF_TWO = Unconfirmed("loss", 1, 2, rerun=True)
 
 

@@ -27,11 +27,7 @@ from ml_metrics.judge.verdict import level_verdict, verdict_on
 from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, noisy, verdict
 
 NO_DEADLINE = settings(deadline=None, max_examples=50)  # a slow machine must not fail the test
-
-
 WORSE = st.sampled_from([1, -1, 0])
-
-
 RULES = st.builds(
     LevelRule,
     worse=WORSE,
@@ -41,11 +37,7 @@ RULES = st.builds(
     min_runs=st.integers(2, 100),
     p_value=st.sampled_from([1e-12, 5e-5, 0.9]),
 )
-
-
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-
-
 EDGES = st.sampled_from([0.0, -0.0, 5e-324, -5e-324, sys.float_info.min, sys.float_info.max, -sys.float_info.max, 1.0])
 
 
@@ -160,8 +152,6 @@ def test_a_state_is_in_the_unit_of_the_metric(worse: int, power: int) -> None:
 
 
 RULE = condition({"change_point": {}}, "less")
-
-
 SEEDS = range(5)
 
 
@@ -228,15 +218,11 @@ def test_the_reason_names_the_first_run_of_the_new_level_and_its_differences() -
 
 
 SEED = 1
-
-
 KINDS = {
     "two modes 20 % apart, both +15 %": LossKind.MODES,
     "half of the runs at the slow mode, then 95 %": LossKind.MIX,
     "+20 % in 30 % of the nights": LossKind.FLAKY,
 }
-
-
 TOO_SMALL = "lognormal, twice the median"
 
 
@@ -365,8 +351,6 @@ def test_an_accuracy_fails_and_the_reason_names_the_floor(min_change: dict[str, 
 
 
 NIGHTS = 7
-
-
 WAIT = {"wait_for_n_points_of_history": 10}
 
 
@@ -393,14 +377,8 @@ def test_healthy_runs_pass() -> None:
 
 
 FIRST_NIGHT = datetime(2026, 1, 1, 2, tzinfo=UTC)
-
-
 DIRECTION = {"time": {"comparison": "less"}}
-
-
 CONFIG = RegressionTestConfig.model_validate({"metric_success_conditions": DIRECTION, "rerun": True})
-
-
 NIGHTS = 60
 
 

@@ -23,11 +23,9 @@ from ml_metrics.judge.compare import (
     next_step,
     notes_of_hosts,
 )
-from ml_metrics.judge.compare.plan import FEWEST_RUNS, decision_on, expected
+from ml_metrics.judge.compare.plan import FEWEST_RUNS, decisions, expected
 
 FACTS = {"m": MetricFacts(better=Better.LOWER), "n": MetricFacts(better=Better.HIGHER)}
-
-
 Measure = Callable[[str, int], dict[str, float]]
 
 
@@ -129,7 +127,7 @@ def test_an_early_decision_stays() -> None:
     plan = Plan(2.0, 80)
     runs, _ = played(plan, lambda arm, number: quiet(arm, number) | {"n": loud(arm, number)["m"]})
     assert len(runs) > FEWEST_RUNS
-    decision = decision_on(plan, runs, "m")
+    decision = decisions(plan, runs, ["m"])["m"]
     assert decision
     assert by_name(plan, runs)["m"].base.runs == 2 * decision.blocks
 

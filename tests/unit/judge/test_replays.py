@@ -19,8 +19,6 @@ from ml_metrics.judge.replays import beginnings
 from unit.judge.cases import DAY, START, TEST, condition, config, history, point
 
 SPREAD = condition({"stddevs_from_mean": 3}, "less", wait_for_n_points_of_history=5)
-
-
 STEADY = [10.0, 10.2, 9.9, 10.1, 9.8, 10.0]
 
 
@@ -118,11 +116,7 @@ def test_a_row_of_a_run_is_its_newest_and_of_the_same_time_its_worst() -> None:
 
 
 OTHER = "nightly"
-
-
 METRICS = ("loss", "speed", "size")
-
-
 RULES: dict[str, dict[str, Any]] = {
     "sd": condition({"stddevs_from_mean": 3}, "less", wait_for_n_points_of_history=3, window=6),
     "MAD of the best": condition({"mads_from_median": 4}, "greater", against="best"),
@@ -137,8 +131,6 @@ RULES: dict[str, dict[str, Any]] = {
     "relative": condition({"stddevs_from_mean": 3}, "less", relative_to="size"),
     "change point of quotients": condition({"change_point": {"min_runs": 2}}, "less", relative_to="size"),
 }
-
-
 ROWS = st.builds(
     point,
     st.integers(0, 30).map(lambda half: half / 2),
@@ -149,16 +141,10 @@ ROWS = st.builds(
     run=st.sampled_from(["", "", "", "", "a", "b"]),
     test=st.sampled_from([TEST, TEST, TEST, "", OTHER]),
 )
-
-
 SERIES = st.lists(st.sampled_from([10.0, 10.1, 9.9, 20.0, 20.1]), max_size=40).map(
     lambda values: [point(day, value, None) for day, value in enumerate(values)]
 )
-
-
 NODES = {f"run-{day:05}": {"node_type": "large" if day % 3 == 0 else "small"} for day in range(20)}
-
-
 ACCEPTED = st.lists(
     st.builds(
         Acceptance,

@@ -19,8 +19,6 @@ from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, 
 from unit.measure.collect.run_folders import series
 
 FIXED = condition({"fixed_value": 1}, "less")
-
-
 DEFAULT = condition({"stddevs_from_mean": 4}, "less")
 
 
@@ -209,11 +207,7 @@ def test_partial_runs_are_not_judged() -> None:
 
 
 LESS = condition({"fixed_value": 10}, "less")
-
-
 VALUES = [1.0] * 17 + [math.nan] * 983
-
-
 STRATEGIES = [strategy for strategy in Strategy if strategy is not Strategy.COUNT]
 
 
@@ -286,17 +280,9 @@ def test_a_replay_judges_the_stored_share_by_the_given_condition(allowed: float,
 
 
 BELOW = condition({"fixed_value": 10}, "less")
-
-
 ABOVE = condition({"fixed_value": 10}, "greater")
-
-
 SD = condition({"stddevs_from_mean": 4}, "less")
-
-
 GOODPUT = ("goodput", "badput_tpu_initialization_seconds", "disruptions", "ideal_step_time", "step_time_p90")
-
-
 PAST = [1.0, 1.01, 0.99, 1.0, 1.01, 0.99, 1.0, 1.0]
 
 

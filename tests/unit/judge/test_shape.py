@@ -109,38 +109,13 @@ def check(noise: Noise) -> None:
     assert noise.runs >= 1
 
 
-def remembering(runs: int, memory: float) -> list[float]:
-    random, values, last = Random(3), [], 0.0
-    for _ in range(runs):
-        last = memory * last + math.sqrt(1 - memory**2) * random.gauss(0, 1)
-        values.append(100 + last)
-    return values
-
-
 def calm(runs: int, noise: float = 0.5) -> list[float]:
     return noisy([(100, runs)], noise=noise)
 
 
 SERIES = {
-    "normal": (noisy([(100, 120)]), "normal, sd 1.08 (1.1 % of 99.86), independent runs"),
-    "negative": ([-each for each in noisy([(100, 50)])], "normal, sd 1.19 (1.2 % of -99.94), independent runs"),
-    "nine runs": (noisy([(100, 9)]), "unknown: too few runs, sd 0.933 (0.94 % of 99.32)"),
     "zeros": ([0.0] * 20, "constant at 0"),
-    "a constant": ([2.5] * 3, "constant at 2.5"),
     "around zero": ([-1.0, 1.0, 0.0] * 3, "unknown: too few runs, sd 1.48"),
-    "much memory": (remembering(120, 0.6), "normal, sd 1.05 (1 % of 99.82), much memory (0.62)"),
-    "alternating": (
-        [100 + (1, -1)[index % 2] + 0.2 * Random(index).gauss(0, 1) for index in range(60)],
-        "two modes (50 % at 98.97, 50 % at 101), sd 1.54 (1.5 % of 100), runs alternate (-0.92)",
-    ),
-    "quantised": (
-        [float(round(each)) for each in noisy([(100, 80)])],
-        "quantised in steps of 1, sd 1.48 (1.5 % of 100), independent runs",
-    ),
-    "two modes": (
-        [each + 10 * (index % 3 == 0) for index, each in enumerate(calm(90))],
-        "two modes (67 % at 99.85, 33 % at 110), sd 7.43 (7.4 % of 100.3), runs alternate (-0.47)",
-    ),
     "three modes": (
         [each + (0, 10, 25)[int(3 * Random(index).random())] for index, each in enumerate(calm(90))],
         "three modes (37 % at 99.72, 37 % at 110, 27 % at 124.8), sd 14.6 (13 % of 109.9), independent runs",
@@ -148,14 +123,6 @@ SERIES = {
     "a season": (
         [each + 3 * math.sin(index * 2 * math.pi / 7) for index, each in enumerate(calm(140, 0.7))],
         "seasonal with a period of 7 runs, sd 2.82 (2.8 % of 100.1), much memory (0.56)",
-    ),
-    "skewed": (
-        [100 + math.exp(each) for each in noisy([(0, 150)])],
-        "skewed, sd 1.03 (1 % of 100.9), independent runs",
-    ),
-    "heavy tailed": (
-        [100 + each * (1 if index % 9 else 5) for index, each in enumerate(noisy([(0, 150)]))],
-        "heavy tailed, sd 1.23 (1.2 % of 99.95), independent runs",
     ),
 }
 

@@ -127,11 +127,7 @@ def test_any_history_can_be_checked(values: list[float], rule: dict[str, Any]) -
 
 
 WAITS = condition({"stddevs_from_mean": 4}, "less", wait_for_n_points_of_history=15)
-
-
 FIXED = condition({"fixed_value": 1}, "less")
-
-
 OPTIONAL = {**FIXED, "optional": True}
 
 

@@ -39,7 +39,6 @@ from ml_metrics.judge.compare.statistics import (
 from ml_metrics.judge.noise import middle_of_ordered
 
 Repeats = Mapping[str, Sequence[ValueOrCurve]]
-
 SHOWN_CERTAINTY = 0.9999
 WIDE = "values resemble the ones before, as on a host that changed in the middle. Measure both arms in turns"
 HIDDEN = (

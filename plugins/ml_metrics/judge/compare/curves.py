@@ -24,7 +24,6 @@ from ml_metrics.judge.sweeps import COVERED, MOVED, Aligned, aligned, numbers_of
 ValueOrCurve = float | Sweep
 MeasuredBlock = tuple[Sequence[ValueOrCurve], Sequence[ValueOrCurve]]
 """The values of a metric, or the curves, of base and candidate in one block; NaN for a run without."""
-
 DEALS = 10_000
 """So many ways to deal the runs to both arms are tried, or all if they are fewer."""
 NOTHING_COMMON = "no curves of both have points in common"

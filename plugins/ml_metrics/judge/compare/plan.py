@@ -109,7 +109,7 @@ def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
         return Step(reason="no metric was measured in both arms", broken=True)
     horizon = FIRST
     if whole >= FIRST:
-        if all(_decided(plan, runs, metrics).values()):
+        if all(decisions(plan, runs, metrics).values()):
             return Step(reason="every metric is decided")
         horizon = _horizon(plan, runs, metrics)
     if whole < horizon:
@@ -120,7 +120,7 @@ def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
 
 def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricFacts]) -> list[Compared]:
     both = _metrics(plan, runs)
-    decided = _decided(plan, runs, both)
+    decided = decisions(plan, runs, both)
     whole = len(runs) // BLOCK
     seen = looks(_horizon(plan, runs, both)) if whole >= FIRST else {}
     last = [LEVEL, *(level for count, level in seen.items() if count <= whole)][-1]
@@ -200,11 +200,7 @@ def first_decision(blocks: Sequence[Sequence[MeasuredBlock]], effect: float, hor
     return None
 
 
-def decision_on(plan: Plan, runs: Sequence[MeasuredRun], metric: str) -> Decision | None:
-    return _decided(plan, runs, [metric])[metric]
-
-
-def _decided(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> dict[str, Decision | None]:
+def decisions(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> dict[str, Decision | None]:
     if len(runs) // BLOCK < FIRST:
         return dict.fromkeys(metrics)
     horizon = _horizon(plan, runs, metrics)

@@ -27,7 +27,6 @@ Values = NDArray[np.float64]
 Ranks = NDArray[np.int64]
 Block = tuple[Sequence[float], Sequence[float]]
 """The values of base and candidate in one block, each in the order of time."""
-
 FEWEST_FOR_MEMORY, SHOWS_MEMORY = 14, 40
 """From so many values on, the interval allows for values that resemble the ones before if that is seen in them, and
 from so many on, it is."""
