@@ -122,7 +122,7 @@ def test_the_figures_of_a_young_metric_run_by_run(name: str) -> None:
 def test_losses_that_not_every_run_shows() -> None:
     random = Random(17)
     lines = []
-    for number in range(120):
+    for number in range(60):
         size, share, gain = random.uniform(2, 9), random.uniform(0.5, 1), random.uniform(-8, 8)
         values = [random.gauss(100, 1) + gain * (15 <= run < 45) for run in range(80)]
         values = [value + size * (run >= 50 and random.random() < share) for run, value in enumerate(values)]
