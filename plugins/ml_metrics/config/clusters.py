@@ -71,20 +71,9 @@ class ClusterAccess(Strict):
 
     @model_validator(mode="after")
     def one_way_to_connect(self) -> Self:
-        google, kubernetes = (
-            self._given(
-                (
-                    "project",
-                    "location",
-                    "name",
-                    "use_dns_endpoint",
-                    "use_internal_ip",
-                    "gcp_conn_id",
-                    "impersonation_chain",
-                )
-            ),
-            self._given(("kubernetes_conn_id", "context", "in_cluster")),
-        )
+        given = [key for key, value in self if value and key != "namespace"]
+        kubernetes = [key for key in given if key in {"kubernetes_conn_id", "context", "in_cluster"}]
+        google = [key for key in given if key not in kubernetes]
         if google and kubernetes:
             raise ValueError(f"{google[0]!r} is for GKE and {kubernetes[0]!r} for other clusters: give one of them")
         if google and not (self.project and self.location):
@@ -102,9 +91,6 @@ class ClusterAccess(Strict):
     @property
     def on_gke(self) -> bool:
         return self.project is not None
-
-    def _given(self, keys: tuple[str, ...]) -> list[str]:
-        return [key for key in keys if getattr(self, key)]
 
 
 class Clusters(Strict):
@@ -129,11 +115,8 @@ def cluster_of(test: TestDefinition) -> ClusterAccess | None:
     asked = test.cluster
     if asked is None:
         default = airflow_option(SECTION, "cluster") or "auto"  # thousands of tests ask when DAGs are parsed
-        return (
-            None
-            if default in frozenset({"auto", "local", "kubernetes"})
-            else named_cluster(default, f"[{SECTION}] cluster")
-        )
+        unnamed = default in {"auto", "local", "kubernetes"}
+        return None if unnamed else named_cluster(default, f"[{SECTION}] cluster")
     if asked.project is None:
         return named_cluster(asked.name, "cluster")
     wanted = (asked.project, asked.location, asked.name)

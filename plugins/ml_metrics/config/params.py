@@ -230,6 +230,14 @@ def trial_of(run_type: str, given: Mapping[str, Any], usual: Usual) -> tuple[str
     return (*overrides, *own) or ((TRIAL,) if choice == YES else ())
 
 
+def pinned_node(conf: Mapping[str, Any], params: Collection[str]) -> str:
+    """The node of a run that was started for one; empty unless it is a trial. A name in `params` is the test's own."""
+    node = conf.get(NODE)
+    is_trial = TRIAL not in params and NODE not in params and conf.get(TRIAL) == YES
+    is_name = isinstance(node, str) and re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", node)
+    return str(node) if is_trial and is_name else ""
+
+
 def addresses_in(text: Any) -> tuple[str, ...]:
     """Those of the field `notify`, each once. Anything else in it is left out."""
     found = re.split(r"[,;\s]+", text) if isinstance(text, str) else ()

@@ -53,8 +53,7 @@ EVERYWHERE = {
     "airflow.sdk.types": {"RuntimeTaskInstanceProtocol"},
 }
 """What all supported versions have, each in this module. Before a name is added here, `make matrix` has imported it in
-the oldest version; a name that is elsewhere there belongs into versions.py, one that Airflow does not promise into
-private.py."""
+the oldest version; a name that is elsewhere there, or that Airflow does not promise, belongs into versions.py."""
 
 
 def imported(path: Path) -> Iterator[tuple[str, str]]:

@@ -19,10 +19,13 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.incluster_config import SERVICE_CERT_FILENAME, SERVICE_TOKEN_FILENAME
 from urllib3.exceptions import HTTPError
 
-from ml_metrics.airflow.connections import cluster_kubeconfig
+from ml_metrics.airflow.connections import cluster_kubeconfig, uses_local_cluster
 from ml_metrics.airflow.versions import AirflowNotFoundException, checked
 from ml_metrics.config.accelerators import Kind
 from ml_metrics.config.clusters import cluster_of, namespace_of
+from ml_metrics.config.pod import unknown_in
+from ml_metrics.config.policy import PodRules, current_policy, refused_in
+from ml_metrics.config.problems import dotted
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings, is_on
 
@@ -90,6 +93,27 @@ def _check_for_composer(test: TestDefinition) -> None:
         raise ConfigError(
             f"{test.name}: Cloud Composer's own cluster runs single pods without accelerators only; {own}"
         )
+
+
+EXAMPLE_IMAGES = "gcr.io/your-project/"
+"""deploy/composer.sh leaves out files that name it."""
+
+
+def check_policy(test: TestDefinition, pod: dict[str, Any]) -> None:
+    """Raise ConfigError if the policy refuses a pod, as the cluster would get it."""
+    policy, place = current_policy(), pod["metadata"].get("namespace")
+    if test.cluster is None and uses_local_cluster(Settings.load()):
+        place = None  # no namespace of the local cluster is that of Airflow
+    images = [one.get("image") or "" for one in pod["spec"]["containers"]]
+    if place is not None and any(one.startswith(EXAMPLE_IMAGES) for one in images):
+        raise ConfigError(
+            f"{test.name}: the image {images[0]} is an example's: name one of your own registry, or remove the file"
+        )
+    # by the keys of the test first, which its author knows
+    found = [*unknown_in(test), *refused_in(test, policy, place)]
+    if found := found or list(PodRules(policy.in_namespace(place)).of_pod(pod)):
+        refused = "; ".join(f"{dotted(where)}: {what}" for where, what in found)
+        raise ConfigError(f"{test.name}: the policy of the administrator refuses this pod: {refused}")
 
 
 UNREACHABLE = (HTTPError, HTTPException, ConnectionError, TimeoutError)

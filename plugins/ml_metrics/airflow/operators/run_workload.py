@@ -7,7 +7,6 @@ and removes is a kind of `PodObjects`; how often, `attempts.py` counts; what the
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.airflow.clusters.local_cluster import refusal
 from ml_metrics.airflow.clusters.outcome import QUEUE_LABEL, Stage, disruption, index_of
-from ml_metrics.airflow.connections import check_places, uses_local_cluster
+from ml_metrics.airflow.connections import check_places
 from ml_metrics.airflow.operators import attempts
 from ml_metrics.airflow.operators.attempts import (
     DELETED,
@@ -43,6 +42,7 @@ from ml_metrics.airflow.operators.cluster import (
     OF_CLUSTER,
     CheckedHook,
     Settling,
+    check_policy,
     default_kubeconfig,
     first_patience,
     is_outage,
@@ -84,10 +84,8 @@ from ml_metrics.airflow.versions import (
 )
 from ml_metrics.config.clusters import cluster_of, namespace_of
 from ml_metrics.config.definition import MAX_OUTAGE, longest_attempt
-from ml_metrics.config.params import NODE, TRIAL, YES, Usual, allowed_by_hand, check_given, check_program
-from ml_metrics.config.pod import unknown_in
-from ml_metrics.config.policy import PodRules, current_policy, refused_by_hand, refused_in
-from ml_metrics.config.problems import dotted
+from ml_metrics.config.params import Usual, allowed_by_hand, check_given, check_program, pinned_node
+from ml_metrics.config.policy import current_policy, refused_by_hand
 from ml_metrics.config.templates import known_of, rendered
 from ml_metrics.core.errors import ConfigError, FailureLogged, StorageError, UnreadableInputError
 from ml_metrics.core.extras import reaches_triggerer
@@ -98,7 +96,7 @@ from ml_metrics.measure import SAVED_LINES, ContainerLog, Role, Secrets, lines_o
 from ml_metrics.pipeline import has_tries_left, retry_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import jinja2
     from airflow.sdk import Context
@@ -112,39 +110,8 @@ if TYPE_CHECKING:
 
 
 log = logger_of(__name__)
-EXAMPLE_IMAGES = "gcr.io/your-project/"
-"""deploy/composer.sh leaves out files that name it."""
-
-
-def check_policy(test: TestDefinition, pod: Any, namespace: str) -> None:
-    """Raise ConfigError if the policy refuses a pod, as the cluster would get it."""
-    policy, spec = current_policy(), plain(pod)
-    # no namespace of the local cluster is that of Airflow
-    place = None if test.cluster is None and uses_local_cluster(Settings.load()) else namespace
-    images = [one.get("image") or "" for one in spec["spec"]["containers"]]
-    if place is not None and any(one.startswith(EXAMPLE_IMAGES) for one in images):
-        raise ConfigError(
-            f"{test.name}: the image {images[0]} is an example's: name one of your own registry, or remove the file"
-        )
-    # by the keys of the test first, which its author knows
-    found = [*unknown_in(test), *refused_in(test, policy, place)]
-    if found := found or list(PodRules(policy.in_namespace(place)).of_pod(spec)):
-        refused = "; ".join(f"{dotted(where)}: {what}" for where, what in found)
-        raise ConfigError(f"{test.name}: the policy of the administrator refuses this pod: {refused}")
-
-
 HOSTNAME = "kubernetes.io/hostname"
 """The label with which every kubelet names its node."""
-LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-
-
-def pinned_node(conf: Mapping[str, Any], params: Collection[str]) -> str:
-    """The node of a run that was started for one; empty unless it is a trial. A name in `params` is the test's own."""
-    node = conf.get(NODE)
-    is_trial = TRIAL not in params and NODE not in params and conf.get(TRIAL) == YES
-    return node if is_trial and isinstance(node, str) and LABEL_VALUE.fullmatch(node) else ""
-
-
 SHOWN = ("image", "cmds", "arguments")
 """The fields whose values Airflow records and shows."""
 CHUNK_BYTES = 16 * 1024
@@ -352,8 +319,8 @@ class RunWorkload(KubernetesPodOperator):
         found = self.build_pod_request_obj(context)
         if self.is_single and (node := pinned_node(context["dag_run"].conf or {}, self.test.params)):
             found.spec.node_selector = {**(found.spec.node_selector or {}), HOSTNAME: node}
-        check_policy(self.test, found, found.metadata.namespace)
         pod: Manifest = plain(found)
+        check_policy(self.test, pod)
         if self.is_single:
             return pod
         about = {key: pod["metadata"][key] for key in ("annotations", "labels") if pod["metadata"].get(key)}

@@ -12,8 +12,9 @@ import pytest
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.manifests import RUN_FOLDER_ANNOTATION, job, pod
 from ml_metrics.airflow.operators.run import RUN_KEY, folder_of
-from ml_metrics.airflow.operators.run_workload import HOSTNAME, RunWorkload, pinned_node
+from ml_metrics.airflow.operators.run_workload import HOSTNAME, RunWorkload
 from ml_metrics.airflow.versions import AirflowFailException
+from ml_metrics.config.params import pinned_node
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.pipeline.experiments import conf_of
 from ml_metrics.store.run_folder import RunFolder
