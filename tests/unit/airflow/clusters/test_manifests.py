@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import kubernetes_validate
@@ -37,10 +38,12 @@ def valid(*manifests: dict[str, Any] | None) -> None:
             kubernetes_validate.validate(manifest, NEWEST, strict=True)
 
 
-@pytest.mark.parametrize("name", catalogue())
-def test_every_accelerator_makes_valid_objects(name: str) -> None:
-    test = definition(accelerator=name, schedule="@daily")
-    valid(pod(test), job(test), cron_job(test), service(test))
+def test_every_accelerator_makes_valid_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    # each call would read megabytes of schemas again
+    monkeypatch.setattr("kubernetes_validate.utils.schema_contents", cache(kubernetes_validate.utils.schema_contents))
+    for name in catalogue():
+        test = definition(accelerator=name, schedule="@daily")
+        valid(pod(test), job(test), cron_job(test), service(test))
 
 
 def test_the_resources_of_each_accelerator() -> None:
