@@ -160,7 +160,12 @@ def night_of(
     }
     every = warehouse.incidents.all_open().items()
     opened = {test: one for test, one in every if is_shown(test) and one.opened_at < until}
-    about = warehouse.messages.by_key([one.opened_by for one in opened.values()], since - HISTORY)
+    closed = [one for one in warehouse.incidents.closed_since(since) if is_shown(one.test)]
+    later = {one.opened_by: one for one in closed if one.closed_at >= until}  # and open in a night of the past
+    about = warehouse.messages.by_key([*later, *(one.opened_by for one in opened.values())], since - HISTORY)
+    for key, ending in later.items():
+        if key in about and about[key].timestamp < until:
+            opened[ending.test] = Incident(ending.test, key, about[key].timestamp, "", ending.reasons, ())
     quarantined = {name: row for name, row in warehouse.quarantines.newest().items() if row.holds(until)}
     statuses = [one for one in warehouse.runs.tests() if is_shown(one.newest.test)]
     budgeted = {key for key, one in held.items() if one.held_because == BUDGET}
@@ -169,8 +174,7 @@ def night_of(
     shared = {test: one for test, one in opened.items() if causes[one.cause] > 1}
     told_elsewhere = quarantined.keys() | marked | shared.keys()
     alone = {test: one for test, one in opened.items() if not one.acknowledged_by and test not in told_elsewhere}
-    closed = [one for one in warehouse.incidents.closed_since(since) if one.closed_at < until and is_shown(one.test)]
-    ended = {one.test: one for one in closed if one.test not in opened}
+    ended = {one.test: one for one in closed if one.closed_at < until and one.test not in opened}
     told = alone.keys() | (shared.keys() - marked) | ended.keys()
     reasons = _reasons_now(warehouse, [one for one in statuses if one.newest.test in alone], until)
     judged = warehouse.metrics.judged_by_owner(since, until)

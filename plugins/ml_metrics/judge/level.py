@@ -287,8 +287,8 @@ class _Watch:
         self.noise, self.judgeable, self._rule = noise, judgeable, rule
         self.is_young = noise.count < MIN_LEVEL_RUNS
         self.floor = floor_of(noise, measure, rule.percent, rule.absolute)
-        self.smallest = max(self.floor.size, TINY) * (3 if self.is_young else 1)
-        """The smallest loss."""
+        self.smallest = max(self.floor.size * (1 - 1e-9), TINY) * (3 if self.is_young else 1)
+        """What a loss is greater than: one of the size of the floor counts, as do the first events."""
         self.quiet = 0.5 * self.smallest if noise.modes is None else -math.inf
         """Where levels are judged, a run that is at most so far away is no part of a loss, unless of a slow one."""
         self.suspicious = max(self.smallest, 3 * noise.spread * noise.young)
@@ -743,7 +743,8 @@ class _Follower:
             return False
         start = steps[-2].index if len(steps) > 1 else 0
         level = values[max(start, step.index - BASELINE_RUNS) : step.index]
-        noise = replace(describe(level, counts=self.counts), rhythm=watch.noise.rhythm)
+        # what the search is certain of must not close by the noise that counts may have
+        noise = replace(describe(level), rhythm=watch.noise.rhythm)
         return self._open(LossKind.LEVEL, runs, self._watch_of(noise, level))
 
     def _jumps(self, watch: _Watch) -> bool:

@@ -97,6 +97,16 @@ def test_a_level_far_beyond_its_noise_is_told_at_once(series: Series) -> None:
     assert [one.split()[1] for one in told()] == ["failed:"]
 
 
+def test_a_night_of_the_past_has_what_was_broken_then(series: Series) -> None:
+    series.runs(3, 0.2)
+    until = datetime.now(UTC)
+    series.runs(5, 0.1)
+    with warehouse() as opened:
+        night = night_of(opened, {}, until - timedelta(days=1), until)
+    assert ([one.test for one in night.needs], night.recovered) == ([NAME], ())
+    assert ([one.test for one in series.night().recovered], series.night().needs) == ([NAME], ())
+
+
 @given(st.tuples(*(st.integers(0, 40) for _ in range(4))), st.integers(1, 12))
 def test_a_night_is_ten_lines_and_counts_what_it_leaves_out(numbers: tuple[int, ...], room: int) -> None:
     sections = [

@@ -318,11 +318,19 @@ def test_a_ratio_in_percent_has_the_same_floor() -> None:
     assert follow(-values, replace(rule, worse=1)).at(-1).watched.floor == pytest.approx(0.5, rel=0.02)
 
 
-@pytest.mark.parametrize(("events", "fails"), [(1.0, False), (3.0, True)])
-def test_of_a_count_one_event_more_is_no_loss(events: float, fails: bool) -> None:
-    values = [0.0] * 40 + [events] * 12
-    assert follow(values, LevelRule(worse=1, measure=Measure.COUNT)).failing.any() == fails
-    assert follow(values, LevelRule(worse=1)).failing.any()
+@pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (0.0, 3.0), (3.0, 4.0), (8.0, 10.0)])
+def test_a_count_that_stays_higher_by_one_event_is_a_loss_until_it_is_back(before: float, after: float) -> None:
+    failing = follow([before] * 60 + [after] * 60 + [before] * 5, LevelRule(worse=1, measure=Measure.COUNT)).failing
+    assert not failing[:62].any()
+    assert failing[70:120].all()
+    assert not failing[-1]
+
+
+@pytest.mark.parametrize("rate", [0.2, 1.0])
+def test_single_events_are_no_loss(rate: float) -> None:
+    for seed in range(8):
+        events = np.random.default_rng(seed).poisson(rate, 120).astype(float)
+        assert not follow(events, LevelRule(worse=1, measure=Measure.COUNT)).failing.any(), seed
 
 
 def test_four_of_the_newest_five_runs_of_a_young_count_are_a_loss_although_the_newest_is_good() -> None:
