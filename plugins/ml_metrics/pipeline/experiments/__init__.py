@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         run_id_of,
     )
     from ml_metrics.pipeline.experiments.search import TestSearch
-    from ml_metrics.pipeline.experiments.trial import TrialRun, conf_of, is_final, node_of, trial_run
+    from ml_metrics.pipeline.experiments.trial import TrialRun, conf_of, node_of, trial_run, trial_that
     from ml_metrics.pipeline.experiments.versions import (
         IMAGE,
         MOST_CANDIDATES,

@@ -63,11 +63,6 @@ def node_of(hosts: Iterable[str]) -> str:
     return next((host for host in hosts if host and "," not in host), "")
 
 
-def is_final(reason: str) -> bool:
-    """Whether a workload that failed for this reason would fail again: its version cannot be tested."""
-    return reason == UNTESTABLE or reason in NO_IMAGE
-
-
 def trial_run(version: str, state: RunState) -> TrialRun:
     """Raises ConfigError if it was no trial: it is in the test's history."""
     workload = state.recorded_workload
@@ -75,13 +70,20 @@ def trial_run(version: str, state: RunState) -> TrialRun:
         return TrialRun(version, State.BROKEN, reason="the workload was not started")
     if not state.trial:
         raise ConfigError(f"the run in {state.folder.path} is no trial, and counts in the history of its test")
-    host = workload.nodes or workload.node or ""
-    if workload.status is not JobStatus.SUCCESS:
-        reason = workload.failure_reason or workload.status.value
-        return TrialRun(version, State.UNTESTABLE if is_final(reason) else State.BROKEN, host=host, reason=reason)
-    found = {metric.name: finite(metric.value) for metric in state.metrics}
-    values = {name: value for name, value in found.items() if value is not None}
-    curves = {f"{SWEEP}{one.name}": one for one in state.sweeps}
-    if not values and not curves:
+    failure = "" if workload.status is JobStatus.SUCCESS else workload.failure_reason or workload.status.value
+    values = {metric.name: metric.value for metric in state.metrics}
+    return trial_that(version, workload.nodes or workload.node or "", failure, values, state.sweeps)
+
+
+def trial_that(
+    version: str, host: str, failure: str, values: Mapping[str, float | None], sweeps: Iterable[Sweep]
+) -> TrialRun:
+    """One that failed for a reason, or that measured values and curves; some of them, or none, may be finite."""
+    if failure:
+        would_fail_again = failure == UNTESTABLE or failure in NO_IMAGE
+        return TrialRun(version, State.UNTESTABLE if would_fail_again else State.BROKEN, host=host, reason=failure)
+    known = {name: number for name, value in values.items() if (number := finite(value)) is not None}
+    curves = {f"{SWEEP}{one.name}": one for one in sweeps}
+    if not known and not curves:
         return TrialRun(version, State.BROKEN, host=host, reason="no metric")
-    return TrialRun(version, State.MEASURED, values, host, curves=curves)
+    return TrialRun(version, State.MEASURED, known, host, curves=curves)

@@ -62,7 +62,7 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
         measuring.show_journal(journal, arguments.journal)
         lines, told = journal.lines, Steps()
         runs = [_run_of(f"{path}:{number}", line) for number, line in enumerate(lines, start=2)]
-        while (step := compare.next_step(plan, _apart(runs, lines, plan.effect))).runs:
+        while (step := compare.next_step(plan, _apart(runs, lines, plan.effect)[0])).runs:
             arm = step.runs[0]
             block = runs[len(runs) // compare.BLOCK * compare.BLOCK :] if arguments.same_node else []
             node = node_of(run.host for run in block)
@@ -77,26 +77,29 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
             text = f"run {len(runs)} of at most {plan.max_runs}: {arm} {versions[arm]}: "
             told(text + (shown or f"broken: {lines[-1]['reason']}"))
     (warn if step.broken else tell)(f"{len(runs)} runs: {step.reason}")
-    if not (found := compare.answers(plan, _apart(runs, lines, plan.effect), facts)):
+    measured, changes = _apart(runs, lines, plan.effect)
+    if not (found := compare.answers(plan, measured, facts)):
         reasons = dict.fromkeys(printable(_text(line, "reason")) for line in lines if line.get("reason"))
         raise UsageError(": ".join(filter(None, (f"nothing was measured: {step.reason}", ", ".join(reasons)))))
-    return found, step, _notes(runs, lines, versions, plan.effect)
+    broken = (
+        (versions[run.arm], _text(line, "reason") or "no reason was recorded")
+        for run, line in zip(runs, lines, strict=True)
+        if not run.values
+    )
+    hosts = compare.notes_of_hosts([run.host for run in runs])
+    return found, step, [*compare.notes_of_failures(broken), *hosts, *changes]
 
 
 def _apart(
-    runs: Sequence[compare.MeasuredRun], lines: Sequence[Mapping[str, Any]], effect: float
-) -> list[compare.MeasuredRun]:
-    """Those before and after a change of the host are apart."""
-    changed = _changed(runs, lines, effect)
-    return compare.apart(runs, changed[0]) if changed else list(runs)
+    runs: list[compare.MeasuredRun], lines: Sequence[Mapping[str, Any]], effect: float
+) -> tuple[list[compare.MeasuredRun], list[str]]:
+    """The runs, those before and after a change of the host apart, and a note about it.
 
-
-def _changed(
-    runs: Sequence[compare.MeasuredRun], lines: Sequence[Mapping[str, Any]], effect: float
-) -> tuple[int, float] | None:
-    """Where the host changed and by what factor; None if the time of the loop is not known of every run."""
+    It is unknown where the time of the loop is not known of every run.
+    """
     known = [one for line in lines if isinstance(one := line.get("loop_seconds"), float) and 0 < one < math.inf]
-    return compare.changed_at(list(runs), known, effect) if len(known) == len(runs) else None
+    changed = compare.changed_at(runs, known, effect) if len(known) == len(runs) else None
+    return (compare.apart(runs, changed[0]), [compare.note_of_change(*changed)]) if changed else (runs, [])
 
 
 def _made(arguments: Arguments, arm: str, parameter: str, version: str, node: str) -> dict[str, Any]:
@@ -107,19 +110,6 @@ def _made(arguments: Arguments, arm: str, parameter: str, version: str, node: st
         seconds, found = measuring.loop_seconds(), measuring.measured(version, arguments.run, arguments.timeout)
     run = asdict(compare.MeasuredRun(arm, {**found.values, **found.curves}, found.host))
     return {**run, "loop_seconds": seconds, "reason": found.reason}
-
-
-def _notes(
-    runs: Sequence[compare.MeasuredRun], lines: Sequence[Mapping[str, Any]], versions: Mapping[str, str], effect: float
-) -> list[str]:
-    broken = compare.notes_of_failures(
-        (versions[run.arm], _text(line, "reason") or "no reason was recorded")
-        for run, line in zip(runs, lines, strict=True)
-        if not run.values
-    )
-    changed = _changed(runs, lines, effect)
-    hosts = compare.notes_of_hosts([run.host for run in runs])
-    return [*broken, *hosts, *([compare.note_of_change(*changed)] if changed else [])]
 
 
 def _run_of(where: str, line: Mapping[str, Any]) -> compare.MeasuredRun:

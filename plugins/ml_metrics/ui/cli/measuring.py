@@ -21,13 +21,13 @@ from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_test
 from ml_metrics.config.params import TRIAL, YES
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
-from ml_metrics.core.model import SWEEP, JobStatus
+from ml_metrics.core.model import JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import finite, short_hash
 from ml_metrics.judge import State
 from ml_metrics.judge.compare import curve_of
-from ml_metrics.pipeline.experiments import IMAGE, TrialRun, check_version, conf_of, is_final, values_of
+from ml_metrics.pipeline.experiments import IMAGE, TrialRun, check_version, conf_of, trial_that, values_of
 from ml_metrics.ui.cli.arguments import (
     Arguments,
     Parser,
@@ -117,16 +117,11 @@ def measured(candidate: str, command: str, timeout: float | None, folder: str | 
     except (ValueError, RecursionError):
         document = None
     found = document if isinstance(document, dict) else {VALUE: document}
-    return _trial(candidate, found, reason="the last line is neither a number nor {metric: number}")
-
-
-def _trial(version: str, values: Mapping[str, Any], *, host: str = "", reason: str) -> TrialRun:
-    """`reason`: why nothing was measured, if no value is a finite number."""
-    known = {name: number for name, value in values.items() if (number := _number(value)) is not None}
-    curves = {name: one for name, value in values.items() if (one := curve_of(name, value)) is not None}
-    if not known and not curves:
-        return TrialRun(version, State.BROKEN, host=host, reason=reason)
-    return TrialRun(version, values=known, host=host, curves=curves)
+    values = {name: number for name, value in found.items() if (number := _number(value)) is not None}
+    curves = {name: one for name, value in found.items() if (one := curve_of(name, value)) is not None}
+    if values or curves:
+        return TrialRun(candidate, values=values, curves=curves)
+    return TrialRun(candidate, State.BROKEN, reason="the last line is neither a number nor {metric: number}")
 
 
 def last_line(output: str) -> str:
@@ -198,13 +193,10 @@ def measured_trial(arguments: Arguments, parameter: str, version: str, node: str
 def _measured(version: str, warehouse: Warehouse, row: JobRow, metadata: Mapping[str, str]) -> TrialRun:
     if row.trial is None:
         raise UsageError(f"run {row.uuid} is no trial: the test has a parameter named {TRIAL!r} that is not {YES!r}")
-    host = metadata.get("nodes") or metadata.get("node") or ""
-    if row.job_status != JobStatus.SUCCESS:
-        reason = row.failure_reason or row.job_status
-        return TrialRun(version, State.UNTESTABLE if is_final(reason) else State.BROKEN, host=host, reason=reason)
-    values: dict[str, Any] = {metric.metric: metric.value for metric in warehouse.metrics.of_run(row.place)}
-    values |= {f"{SWEEP}{one.name}": one for one in warehouse.curves.sweeps_of(row.place)}
-    return _trial(version, values, host=host, reason="no metric")
+    host, has_run = metadata.get("nodes") or metadata.get("node") or "", row.job_status == JobStatus.SUCCESS
+    failure = "" if has_run else row.failure_reason or row.job_status
+    values = {metric.metric: metric.value for metric in warehouse.metrics.of_run(row.place) if has_run}
+    return trial_that(version, host, failure, values, warehouse.curves.sweeps_of(row.place))
 
 
 def _recorded(arguments: Arguments) -> frozenset[str]:

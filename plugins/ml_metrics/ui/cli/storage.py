@@ -123,7 +123,7 @@ def run(arguments: Arguments) -> int:
         "keep_failed_runs_days": ages.failed.days if ages.failed else None,
         "tests": documents,
         "experiments": {name: value for name, value in of_journals.items() if name != "test"},
-        "left": _usage(left),
+        "left": asdict(left),
     }
     shown = [*documents, of_journals] if journals else documents
     give(arguments, document, _sizes(shown, stored, ages, left))
@@ -180,7 +180,7 @@ def _print_removals(removed: list[tuple[pipeline.StoredRun, Usage]], arguments: 
     total, runs, lines = Usage(), [], []
     for run, usage in removed:
         total.add(usage)
-        runs.append({"test": run.test, "kind": run.kind, "uuid": run.key, "ended_at": run.ended_at, **_usage(usage)})
+        runs.append({"test": run.test, "kind": run.kind, "uuid": run.key, "ended_at": run.ended_at, **asdict(usage)})
         ended = minute(run.ended_at) if run.ended_at else "-"
         problem = f"; {usage.problem}" if usage.problem else ""
         name = run.key if run.kind == pipeline.RUN else f"{run.kind} {run.key}"
@@ -192,7 +192,7 @@ def _print_removals(removed: list[tuple[pipeline.StoredRun, Usage]], arguments: 
     journals = sum(run.kind != pipeline.RUN for run, _ in removed)
     more = f" and {counted(journals, 'journal')}" if journals else ""
     lines.append(f"{counted(len(removed) - journals, 'run')}{more} {verb}: {_size(total)}")
-    document = {"dry_run": arguments.dry_run, "removed": runs, "total": _usage(total), "left": _usage(left)}
+    document = {"dry_run": arguments.dry_run, "removed": runs, "total": asdict(total), "left": asdict(left)}
     give(arguments, document, lines)
 
 
@@ -218,10 +218,6 @@ def _document(test: str, runs: list[tuple[pipeline.Choice, Usage]]) -> dict[str,
         "kept": dict(kept),
         "problems": problems,
     }
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {"files": usage.files, "bytes": usage.bytes, "problem": usage.problem}
 
 
 def _size(usage: Usage) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,12 @@ def csv_rows(browser: TestClient, page: str) -> list[dict[str, str]]:
     answer = browser.get(page)
     assert answer.headers["content-type"].startswith("text/csv")
     return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def submit(browser: TestClient, action: str, fields: dict[str, Any], page: str = "/inbox", **headers: str) -> Any:
+    """Send a form with the token of a page, if it has one."""
+    found = re.search(r'name="csrf_token" value="([^"]+)"', browser.get(page).text)
+    return browser.post(f"/{action}", data={"csrf_token": found[1] if found else "", **fields}, headers=headers)
 
 
 def fill(warehouse: Warehouse) -> None:

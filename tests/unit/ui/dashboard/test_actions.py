@@ -15,17 +15,14 @@ from fastapi.testclient import TestClient
 from ml_metrics.ui.dashboard import access, actions
 from ml_metrics.ui.dashboard.actions import start_run
 from ml_metrics.warehouse import Warehouse
-from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, run_of
+from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, run_of, submit
 
 As = Callable[..., TestClient]
 ACCEPT = {"test": SHIFTED, "metric": "loss_final", "run": run_of(SHIFTED, 3).key, "reason": "a larger model"}
 
 
 def form(browser: TestClient, action: str, content: dict[str, str], **headers: str) -> Any:
-    text = browser.get(f"/test?test={SHIFTED}").text
-    found = re.search(r'name="csrf_token" value="([^"]+)"', text)
-    token = found.group(1) if found else ""
-    return browser.post(f"/{action}", data={"csrf_token": token, **content}, headers=headers)
+    return submit(browser, action, content, f"/test?test={SHIFTED}", **headers)
 
 
 def test_an_accepted_level_is_stored_with_the_name_and_shown(browser: TestClient, filled: Warehouse) -> None:

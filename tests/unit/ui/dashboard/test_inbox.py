@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.ui.dashboard import access, actions
 from ml_metrics.warehouse import DEFINITION, IMPORT_ERROR, Warehouse
-from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, recorded, run_of
+from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, recorded, run_of, submit
 
 As = Callable[..., TestClient]
 CAUSE = "new image: sha256:<2>"
@@ -31,9 +31,7 @@ def report(warehouse: Warehouse, test: str, *reasons: str, run: str = "", cause:
 
 
 def post(browser: TestClient, action: str, content: dict[str, Any]) -> Any:
-    found = re.search(r'name="csrf_token" value="([^"]+)"', browser.get("/inbox").text)
-    assert found
-    return browser.post(f"/{action}", data={"csrf_token": found.group(1), "page": "inbox", **content})
+    return submit(browser, action, {"page": "inbox", **content})
 
 
 def post_with(browser: TestClient, action: str, content: dict[str, Any]) -> int:
