@@ -113,7 +113,7 @@ def seconds_of(value: Any, *, certain: bool) -> float | None:
     if type(value) is not str or not value[:1].isdigit() or value.isdigit():
         return None
     try:
-        time = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value.replace("/", "-"))  # of nvidia-smi
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

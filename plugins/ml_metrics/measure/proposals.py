@@ -18,7 +18,7 @@ from ml_metrics.config.paths import path_to
 from ml_metrics.config.patterns import MAX_LENGTH, matches_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import HIGHER, LOWER, kind_of
-from ml_metrics.measure.points import STEPS, TIMES, seconds_of, seconds_of_number, step_of
+from ml_metrics.measure.points import STEPS, TIMES, seconds_of_number, step_of
 from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.readers import registry
 from ml_metrics.measure.readers.documents import documents_in, measured
@@ -181,7 +181,7 @@ def _of_list(group: _Group, leaves: dict[Keys, list[float]], *, several: bool) -
     if step is None:
         return {"metrics": _named([*prefix, *_names_of(group)], group.keys, leaves)}
     if len(_texts(group.elements, step)) < len(group.elements):  # several series, or steps that were done again
-        prefix += [one for one in _names_of(group, step) if not one[1:-1].isdigit()]
+        prefix += [one for one in _names_of(group, step) if not one[1:-1].isdigit()]  # their numbers name nothing
     metrics = _named(prefix, group.keys, {keys: one for keys, one in leaves.items() if keys != (step,)})
     return {"metrics": metrics, "step": step}
 
@@ -236,9 +236,9 @@ def _names_of(group: _Group, *step: str) -> list[str]:
         return [*places, *(f"{{{name}}}" for name in texts if name.lower() in NAMES[:OF_ONE])][: len(places) + 1]
     texts.sort(key=lambda name: NAMES.index(name.lower()) if name.lower() in NAMES else len(NAMES))
     whole = [name for name in fields if all(step_of(_as_number(one.get(name))) is not None for one in elements)]
-    settings = [*texts, *(name for name in whole if name not in step)]
+    settings = texts if step else [*texts, *whole]
     kinds = len(_texts(elements, *settings, *step))  # those of one kind are repeats
-    for more in range(3) if texts else ():
+    for more in range(3) if texts and not (step and kinds == len(_texts(elements, *step))) else ():
         for chosen in islice(combinations(settings, more + 1), MANY_CHOICES):
             if chosen[0] in texts and len(_texts(elements, *chosen, *step)) == kinds:
                 return [*places, *(f"{{{name}}}" for name in chosen)]
@@ -248,13 +248,13 @@ def _names_of(group: _Group, *step: str) -> list[str]:
 def _is_name(value: Any) -> bool:
     """Whether a value can name something: a time is another one in each run."""
     is_text = isinstance(value, str) and 0 < len(value) <= LONGEST_NAME
-    return is_text and measured(value)[0] is None and seconds_of(value, certain=False) is None
+    return is_text and measured(value)[0] is None and not CLOCK.search(value)
 
 
 NUMBER = re.compile(
     r"(?P<time>\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?)|(?<![\w./-])(?<!\d:)"
     r"(?P<number>[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:/\d+)?|(?i:nan|inf)\b))"
-    r"(?P<unit>%|(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,5}(?:/\w+)?)?(?![\w/]|[.:-]\w)"
+    r"(?P<unit>%|(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,5}(?:/\w+)?)?(?!\w|/\d|[.:-]\w)"
 )
 """A date, a time of the day, or a number that stands alone, perhaps with its unit: `5`, `6.13ms`, `71.4%`, `10/100`."""
 UNIT = re.compile(r"\s?(?P<unit>\[[^\]]*\]|%|(?:[A-Za-z]+/[A-Za-z]+|[mun]?s|secs?|seconds|bytes|[KMGT]i?B)(?!\w))")
@@ -264,10 +264,11 @@ PERCENTILE = re.compile(r"(?P<percent>\d{1,3}(?:\.\d+)?)%\s+(?:in\s+)?(?=\d)")
 """How the line of a percentile begins."""
 BREAK = re.compile(r"[|,;\[\]{}]|\s{2,}|\s-\s")
 """What separates names in a line."""
-APART = re.compile(r"(?:[:=,|]\s*|\s{2,})$")
+APART = re.compile(r"(?:[:=,|]\s*|\s{2,})[\[({]*$")
 """What separates a name from its number, if not a single space."""
 OF_SOURCE = re.compile(r"\.\w+:$")
 """What precedes the number of a line of a program: `train.py:`."""
+CLOCK = re.compile(r"\d{4}-\d\d-\d\d|\d:\d\d(?!\d)")
 HEAD, MAX_LINES, LONGEST_LINE, WIDTH = 256 << 10, 50, 300, 120
 
 
@@ -281,9 +282,13 @@ def _lines(file: storage.File) -> tuple[list[dict[str, str]], int]:
     if b"\0" in head:
         return [], 0
     lines: dict[tuple[str, ...], tuple[str, list[tuple[str, ...]]]] = {}
+    header: list[str] = []
     for line in map(str.strip, head.decode(errors="replace").replace("\t", "  ").splitlines()):
         if len(line) <= LONGEST_LINE and line.isprintable():
-            between, names = _numbers(line)
+            between, names = _numbers(line, header)
+            if not names:
+                columns = [_word(one) for one in re.split(r"\s{2,}", line)]
+                header = columns if len(columns) > 1 else [] if columns[0] else header
             if any(map(any, names)):
                 lines.setdefault(between, (line, names))
     found = []
@@ -301,18 +306,21 @@ def _lines(file: storage.File) -> tuple[list[dict[str, str]], int]:
     return found[:MAX_LINES], len(found[MAX_LINES:])
 
 
-def _numbers(line: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return expressions for what is between the numbers of a line, and the possible names of each number.
 
     These are the name before it, all words before it, and those behind it as well. A number without a name takes the
-    first name of its line.
+    one before, in a table with the name of its column; one that begins the line has its name behind it.
     """
     between, names, words, used = [""], list[tuple[str, ...]](), list[str](), Counter[tuple[str, str]]()
-    first = ""
-    at = begin = 0
+    last, at, begin = "", 0, 0
     if percentile := PERCENTILE.match(line):
-        first, begin = f"p{float(percentile['percent']):g}".replace(".", "_"), percentile.end()
-    for match in NUMBER.finditer(line, begin):
+        last, begin = f"p{float(percentile['percent']):g}".replace(".", "_"), percentile.end()
+    matches = list(NUMBER.finditer(line, begin))
+    count = sum(match["number"] is not None for match in matches)
+    columns = header[-count:] if count > 1 and len(header) - count in {0, 1} else []
+    is_first = not begin and bool(matches) and bool(matches[0]["number"]) and not _word(line[: matches[0].start()])
+    for match in matches:
         before = line[begin : match.start()]
         if match["time"]:
             between[-1] += rf"{_literal(line[at : match.start()])}[\d:.,/-]+"
@@ -320,15 +328,19 @@ def _numbers(line: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             continue
         between[-1] += _literal(line[at : match.start()])
         words.append(_word(before))
-        own = words[-1] if first and len(before.split()) == 1 else _label(before)
-        first = first or own
         unit = None if match["unit"] else UNIT.match(line, match.end())
         at, begin = match.end("number"), unit.end() if unit else match.end()
         word = _word((match["unit"] or (unit["unit"] if unit else "")).replace("%", "percent"))
-        name = own or ("" if words[-1] else first)
+        if is_first:
+            behind = _word(BREAK.split(line[begin:].strip())[0])
+            last = own = "" if names or re.search(r"\d", behind) else behind
+        else:
+            own = words[-1] if last and len(before.split()) == 1 else _label(before)
+        last = own or ("" if words[-1] else last)
+        name = f"{last}_{columns[len(names)]}" if last and columns and (not words[-1] or not names) else last
         used[name, word] += 1
         nth = f"_{used[name, word]}" if used[name, word] > 1 else ""
-        long = _with_unit("_".join(filter(None, words)) + nth, word)
+        long = _with_unit("_".join(filter(None, words)) + nth, word) if words[0] else name
         are_names = name and name not in NO_METRICS
         names.append((_with_unit(name + nth, word), long, f"{long}_{_word(line[begin:])}") if are_names else ("",) * 3)
         between.append("")

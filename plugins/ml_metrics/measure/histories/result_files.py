@@ -9,7 +9,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import Allowance
 from ml_metrics.measure.histories.history import MOST_BYTES, History, PastRun, Reading, metrics_of, moment_of
 from ml_metrics.measure.lines import parsed_document
-from ml_metrics.measure.readers import asv, google_benchmark, pytest_benchmark
+from ml_metrics.measure.readers.benchmarks import ASV, GOOGLE, PYTEST
 from ml_metrics.measure.readers.registry import read_files
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def _read(
 HISTORIES = tuple(
     History(one.name, one.claims, partial(_read, format_=one, identity_of=identity_of), one_each=True)
     for one, identity_of in (
-        (asv.FORMAT, _asv),
-        (pytest_benchmark.FORMAT, _pytest_benchmark),
-        (google_benchmark.FORMAT, _google_benchmark),
+        (ASV, _asv),
+        (PYTEST, _pytest_benchmark),
+        (GOOGLE, _google_benchmark),
     )
 )

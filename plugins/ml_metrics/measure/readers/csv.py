@@ -201,7 +201,7 @@ class _Table:
             if value is not None:
                 values.append((name, value))
             elif looks_like_a_number(cell):
-                lines.reject(f"column {quoted(name)}: not a plain number", cell)
+                lines.reject(f"column {quoted(name)}: not a plain number; sources.documents reads units", cell)
             else:
                 self.found.add_text(name, cell)
         self.found.points(step, math.nan if time is None else time, values)

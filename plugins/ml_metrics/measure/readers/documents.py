@@ -222,9 +222,8 @@ def rows_of(found: Readings, comments: tuple[str, ...] = ()) -> Iterator[dict[st
             break
     try:
         delimiter = max(DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one))))
-        header, names = (
-            [cell.strip() for cell in cells] for cells in csv.reader([first, comment or "\n"], delimiter=delimiter)
-        )
+        read = partial(csv.reader, delimiter=delimiter)
+        header, names = ([cell.strip() for cell in next(read([line]), ())] for line in (first, comment))
         if len(names) == len(header) > 1 and any(number(cell) is not None for cell in header):
             header, lines = names, chain([first], lines)  # `# task,score`
         for number_, cells in enumerate(csv.reader(lines, delimiter=delimiter), 1):

@@ -11,17 +11,14 @@ from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.limits import LimitReachedError
 from ml_metrics.measure.readers import (
-    asv,
+    benchmarks,
     dllogger,
-    google_benchmark,
     hardware_sweeps,
     hud,
-    hyperfine,
     mlflow,
     mllog,
     openmetrics,
     programs,
-    pytest_benchmark,
     serving_sweeps,
     vllm_serve,
     wandb,
@@ -45,10 +42,7 @@ if TYPE_CHECKING:
 
 OF_CURVES = (*serving_sweeps.FORMATS, *hardware_sweeps.FORMATS)
 FORMATS: tuple[Format, ...] = (
-    pytest_benchmark.FORMAT,
-    google_benchmark.FORMAT,
-    hyperfine.FORMAT,
-    asv.FORMAT,
+    *benchmarks.FORMATS,
     vllm_serve.FORMAT,
     hud.FORMAT,
     mllog.FORMAT,

@@ -45,11 +45,12 @@ def test_lines_with_different_fields_are_points_of_different_tags(tmp_path: Path
 
 
 def test_times_in_any_unit_and_as_text_are_wall_times(tmp_path: Path) -> None:
-    times: list[Any] = [1.79e9, 1.79e12 + 1000, 1790000002000000, 1790000003000000000, "2026-09-21T14:13:24+00:00"]
+    times: list[Any] = ["2026/09/21 14:13:19", 1.79e9, 1.79e12 + 1000, 1790000002000000, 1790000003000000000]
+    times.append("2026-09-21T14:13:24+00:00")
     for name in ("_timestamp", "time"):
         write(tmp_path / "h.jsonl", *[{"_step": step, name: time, "loss": step} for step, time in enumerate(times)])
         found = by_name(collected(tmp_path, default_aggregation_strategies=["first", "final"]))
-        assert (found["loss_first"].wall_time, found["loss_final"].wall_time) == (1.79e9, 1.79e9 + 4)
+        assert (found["loss_first"].wall_time, found["loss_final"].wall_time) == (1.79e9 - 1, 1.79e9 + 4)
         assert set(found) == {"loss_first", "loss_final"}
 
 

@@ -88,6 +88,11 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
             [{"at": "2026-11-29T10:00:00Z", "pkg": "x", "s": 1}, {"at": "2026-11-30", "pkg": "y", "s": 2}],
             {"x/s": 1, "y/s": 2},
         ),
+        (
+            "a.json",
+            [{"epoch": at, "model": "m", "seen": n, "loss": 9 - n} for n, at in enumerate((1, 2, 3, 2, 3))],
+            {"loss_final": 5, "seen_final": 4},
+        ),
         ("a.json", {"rows": [[1, 2.5], [2, 3.5]]}, {"rows/0": 1.5, "rows/1": 3}),
         ("a.json", [{"bench": "a", "ms": one} for one in (1.25, 1.5, 9.5)], {"a/ms": 1.5}),
         (
@@ -103,6 +108,27 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
             "10:00:00,123 step 1 loss=3.5, acc: 40% lr 1e-4\n10:00:07,001 step 2 loss=nan, acc: 50% lr 1e-4\n",
             {"log/loss_final": math.nan, "log/acc_percent_final": 50, "log/lr_final": 1e-4},
         ),
+        (
+            "a.txt",
+            "Function    Best Rate MB/s  Avg time\n-----\n\nCopy:     85122.3     0.0019\nScale:  64211.1     0.0025\n",
+            {
+                "log/copy_best_rate_mb_per_s_final": 85122.3,
+                "log/copy_avg_time_final": 0.0019,
+                "log/scale_best_rate_mb_per_s_final": 64211.1,
+                "log/scale_avg_time_final": 0.0025,
+            },
+        ),
+        (
+            "a.txt",
+            " 123      context-switches          #   99.6 /sec\n  1.25 seconds time elapsed\n",
+            {"log/context_switches_final": 123, "log/time_elapsed_seconds_final": 1.25},
+        ),
+        (
+            "a.txt",
+            "epoch=0/global_step=10, mom=[(0.9, 0.95)]\nepoch=0/global_step=20, mom=[(0.9, 0.95)]\n",
+            {"log/epoch_final": 0, "log/mom_final": 0.9, "log/mom_2_final": 0.95},
+        ),
+        ("a.json", [{"took": "0 days 00:00:12.3", "v": 1}, {"took": "0 days 00:00:11", "v": 2}], {"0/v": 1, "1/v": 2}),
         (
             "a.txt",
             "Time per request:  15.3 [ms] (mean)\nTime per request:  1.5 [ms] (mean, of all)\n",
