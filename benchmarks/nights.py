@@ -20,6 +20,7 @@ import numpy as np
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.judge import chance, limit_of, movements, places, position, strength
 from ml_metrics.judge.level import LevelRule, follow
+from ml_metrics.judge.siblings import Sibling, siblings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,25 +119,32 @@ class Night:
 
 BUDGETS = {"none": math.inf, "2 in 7": 2 / 7, "1 in 7": 1 / 7, "1 in 14": 1 / 14}
 STEPS = (0.05, 0.10, 0.20)
+AGES, YOUNG, SIBLINGS = (5, 101), (3, 30), 12
 WITHIN = (3, 7, 15)
 
 
 class Alarms:
     """What the rule on levels says of series, run by run: the nights of each alarm, and how strong it is in them."""
 
-    def __init__(self, random: Generator, series: int, nights: int, step: float) -> None:
+    def __init__(
+        self, random: Generator, series: int, nights: int, step: float, ages: tuple[int, int] = AGES, apart: float = 0.0
+    ) -> None:
+        """`apart`: how far the logarithms of the noise of siblings are apart that each series has; 0 for none."""
         self.opened: list[list[tuple[int, float]]] = []
         """For each alarm, the nights while it is open, each with the chance so far."""
         families = list(FAMILIES.values())
         for number in range(series):
-            history = int(random.integers(5, 101))
+            history = int(random.integers(*ages))
             noise = families[number % len(families)](random, (1, history + nights))[0]
-            values = 1 + SPREAD * random.lognormal(0, 0.5) * noise
+            spread = SPREAD * random.lognormal(0, 0.5)
+            values = 1 + spread * noise
             values[history:] *= 1 + step
-            self._follow(values, history)
+            others = spread * random.lognormal(0, apart, SIBLINGS) if apart else ()
+            known = [Sibling(f"train-{place}", "time_s", float(one)) for place, one in enumerate(others)]
+            self._follow(values, history, LevelRule(worse=1, siblings=siblings_of("train-new", "time_s", known)))
 
-    def _follow(self, values: Numbers, history: int) -> None:
-        levels = follow(values, LevelRule(worse=1))
+    def _follow(self, values: Numbers, history: int, rule: LevelRule) -> None:
+        levels = follow(values, rule)
         rows: list[StoredMetric] = []
         began: int | None = None
         for run, value in enumerate(values):
@@ -196,15 +204,33 @@ def play_budget(random: Generator, nights: int) -> None:
         )
 
 
+def play_young(random: Generator, series: int) -> None:
+    """Print what is said of series of 3 to 29 runs, with and without siblings that tell about their noise."""
+    print(f"{series:,} series of {YOUNG[0]} to {YOUNG[1] - 1} runs, and losses found within {WITHIN} nights")
+    print(f"{'siblings differ by':>20} {'false starts in 1,000':>22}  " + "  ".join(f"{s:>15.0%}" for s in STEPS))
+    for apart in (0.0, 0.2, 0.5, 1.0):
+        quiet, found = Alarms(random, series, WITHIN[-1], 0.0, YOUNG, apart), []
+        for step in STEPS:
+            opened = Alarms(random, series // 5, WITHIN[-1], step, YOUNG, apart).opened
+            found.append(" / ".join(f"{sum(one[0][0] < n for one in opened) / (series // 5):4.0%}" for n in WITHIN))
+        name = f"{math.expm1(apart):.0%}" if apart else "no siblings"
+        rate = 1_000 * len(quiet.opened) / series / WITHIN[-1]
+        print(f"{name:>20} {rate:22.3f}  " + "  ".join(f"{one:>15}" for one in found))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nights", type=int, default=20, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", action="store_true", help="the alert budget: three minutes")
+    parser.add_argument("--young", action="store_true", help="series of few runs, and their siblings: one minute")
     options = parser.parse_args()
     random, at = np.random.default_rng(options.seed), datetime(2026, 3, 2, tzinfo=UTC)
     if options.budget:
         play_budget(random, 60)
+        return
+    if options.young:
+        play_young(random, 2_000)
         return
     print(f"{'cause':34} {'by':>5} {'nights':>7} {'found':>7} {'first':>7} {'others':>7} {'moved':>7} {'hidden':>8}")
     seconds: list[float] = []

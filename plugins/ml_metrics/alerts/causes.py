@@ -177,8 +177,12 @@ def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse
         return None
     ends = {one.run_key: one.at for one in (*night.values(), *(before[test] for test in night))}
     attributes = warehouse.attributes(list(night), ends)
+    hours = {one.run_key: f"{(hour := one.at.hour // 4 * 4):02}:00 to {hour + 4:02}:00 UTC" for one in night.values()}
+    of_day = {key: {"time_of_day": text} for key, text in hours.items()} if len(set(hours.values())) > 1 else {}
     shared = {
-        one.run_key: attributes_shared(attributes[one.run_key], attributes[before[test].run_key])
+        one.run_key: attributes_shared(
+            {**attributes[one.run_key], **of_day.get(one.run_key, {})}, attributes[before[test].run_key]
+        )
         for test, one in night.items()
     }
     of_kind = places(warehouse.metrics.judged({one.run_key: one.at for one in night.values()}), shared)

@@ -258,6 +258,8 @@ class Watched:
     """What the open loss is: `level`, `slow`, `jump`, `flaky`, `modes` or `mix`; empty if none is open."""
     beyond: float = 0.0
     """By how many standard deviations this run is worse than the level, if a loss may begin with its night; else 0."""
+    borrowed: str = ""
+    """Whose noise is part of it, because the series is young: `that of 5 tests with this metric`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         worse_side,
     )
     from ml_metrics.judge.judgement import Alert, ConfirmingRun, Judgement, confirming_run, origin_of, run_again
+    from ml_metrics.judge.noise import KNOWN_RUNS
     from ml_metrics.judge.probe import Probe, State
     from ml_metrics.judge.reference import REFERENCE_RUNS, Reference, distance, main_metric, reference_of
     from ml_metrics.judge.relative import quotients
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         replay,
     )
     from ml_metrics.judge.run import judge_run
+    from ml_metrics.judge.siblings import Sibling
     from ml_metrics.judge.together import Movement, attributes_shared, movements, places, position
     from ml_metrics.judge.unfit_conditions import SILENT_RUNS, Undecided, misfits, runs_to_read, undecided, unfit
     from ml_metrics.judge.wording import is_level, rule_of, violation

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import dropwhile
 from operator import attrgetter, lt
 from statistics import median
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.conditions import Condition, RegressionTestConfig
     from ml_metrics.judge.level import LevelRule, Levels, LevelState
+    from ml_metrics.judge.siblings import Sibling
 
 CurvesOfRuns = Mapping[tuple[str, str], TagCurve | Sweep]
 """Curves by run key and tag, or the metric of a sweep."""
@@ -134,7 +135,8 @@ class EarlierRuns:
 
     The given rows may be in any order and may contain the run itself, later runs and duplicates, which are ignored. A
     row without a metric represents a run without metrics. Of two rows of one run with the same time, the worse counts;
-    `side_of` returns by metric whether greater values (1) or smaller ones (-1) are worse.
+    `side_of` returns by metric whether greater values (1) or smaller ones (-1) are worse. `siblings` reads the noise of
+    other series, which a young one borrows.
     """
 
     keeps_levels = False
@@ -152,8 +154,10 @@ class EarlierRuns:
         attributes: Mapping[str, Mapping[str, str]] | None = None,
         side_of: Callable[[str], int] = lambda _: 0,
         curves: Curves = NO_CURVES,
+        siblings: Callable[[], Sequence[Sibling]] = tuple,
     ) -> None:
         self.curves = curves
+        self.siblings = cache(siblings)
         self.run_id = run_id
         self.attributes = attributes or {}
         self.now = as_utc(now)

@@ -115,6 +115,10 @@ class Judgement:
             raise UnreadableInputError(f"not a judgement document: {type(error).__name__}: {error}") from error
 
 
+MAY_LACK = {"beyond", "borrowed"}
+"""What of a level is only in the document where it says something."""
+
+
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
     """A verdict as JSON: null for an open bound, and without the optional keys that say nothing."""
     bounds, watched = verdict.bounds or Bounds(), verdict.watched
@@ -139,7 +143,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "unit": verdict.unit or None,
         "condition": verdict.condition or None,
         "band": verdict.band and verdict.band.document(),
-        "level": watched and {name: each for name, each in asdict(watched).items() if name != "beyond" or each},
+        "level": watched and {name: each for name, each in asdict(watched).items() if each or name not in MAY_LACK},
     }
     document |= {name: value for name, value in optional.items() if value is not None}
     plain: dict[str, Any] = without_non_finite(document)

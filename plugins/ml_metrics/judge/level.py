@@ -58,6 +58,7 @@ from ml_metrics.judge.noise import (
     steps_of,
     without_trend,
 )
+from ml_metrics.judge.siblings import FEWEST_RUNS, Siblings
 
 Values = NDArray[np.float64]
 BASELINE_RUNS, YOUNG_RUNS = 100, 5
@@ -137,6 +138,8 @@ class LevelRule:
     min_runs: int = USUAL.min_runs
     p_value: float = USUAL.p_value
     """The greatest probability that chance draws so few runs, as bad as these, from the baseline."""
+    siblings: Siblings | None = None
+    """Whose noise counts until that of the metric is known."""
 
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
@@ -248,6 +251,7 @@ class Levels:
                 by_level=watch.judgeable,
                 loss=str(said.kind or ""),
                 beyond=said.beyond,
+                borrowed=self.rule.siblings.names if self.rule.siblings and watch.noise.lent else "",
             ),
         )
 
@@ -285,7 +289,7 @@ class _Watch:
 
     def __init__(self, noise: Noise, rule: LevelRule, measure: Measure | None, *, judgeable: bool = True) -> None:
         self.noise, self.judgeable, self._rule = noise, judgeable, rule
-        self.is_young = noise.count < MIN_LEVEL_RUNS
+        self.is_young = noise.count < MIN_LEVEL_RUNS and not noise.lent
         self.floor = floor_of(noise, measure, rule.percent, rule.absolute)
         self.smallest = max(self.floor.size * (1 - 1e-9), TINY) * (3 if self.is_young else 1)
         """What a loss is greater than: one of the size of the floor counts, as do the first events."""
@@ -441,6 +445,7 @@ class _Follower:
     def __init__(self, rule: LevelRule, sign: int) -> None:
         self.rule, self.sign = rule, sign
         self.counts = rule.measure is Measure.COUNT
+        self.fewest = FEWEST_RUNS if rule.siblings else YOUNG_RUNS
         self.runs: list[_Run] = []
         """The accepted runs."""
         self.rest: list[float] = []
@@ -510,7 +515,7 @@ class _Follower:
     def add(self, run: _Run) -> _Said:
         """Follow the level to the next run, which no loss holds."""
         n = len(self.runs)
-        if n < YOUNG_RUNS:
+        if n < self.fewest:
             self.accept(run)
             return _Said(self.sign, None, None, None, run.day)
         watch = self.watch or self._describe(run.place)
@@ -585,6 +590,8 @@ class _Follower:
     def _watch_of(self, noise: Noise, values: Sequence[float]) -> _Watch:
         """What a noise means. Values from 0 to 1 of which more is better are a ratio, if nothing else is known."""
         measure = self.rule.measure
+        if self.rule.siblings:
+            noise = self.rule.siblings.lend(noise)
         if measure is None and self.rule.worse < 0 and min(values) >= -1 and max(values) <= 0:
             measure = Measure.RATIO
         return _Watch(noise, self.rule, measure, judgeable=not noise.wanders)
@@ -652,7 +659,8 @@ class _Follower:
             return False
         for size in sizes:
             before = len(self.rest) - size.runs
-            if before < (YOUNG_RUNS if size.runs == YOUNG.runs else max(MIN_LEVEL_RUNS, size.runs)):
+            least = self.fewest if self.rule.siblings else YOUNG_RUNS if size.runs == YOUNG.runs else MIN_LEVEL_RUNS
+            if before < (least if size.runs == YOUNG.runs else max(least, size.runs)):
                 continue
             if before >= KNOWN_NOISE:
                 found = sum(far[-size.runs :])
@@ -696,7 +704,8 @@ class _Follower:
         if not old.judgeable and worst - middle(baseline[-5:]) <= JUMP * noise.near:
             return None
         alike = sum(worst - noise.spread <= each <= new[-1] + noise.spread for each in baseline)
-        share = (alike + 0.5) / (len(baseline) + 1)
+        known = len(baseline) + noise.lent
+        share = (alike + 0.5) / (known + 1)
         if len(of_night) < size.runs:
             # a night alone is never as rare as three: it has to be farther away than any run before
             needed = max(1, len(of_night) - (size.runs - size.needed))
@@ -704,7 +713,7 @@ class _Follower:
             rate *= (self.shared + (1 - self.shared) * share) ** (size.needed - needed)
             return rate if worst - noise.level > (1 + self.shared) * (max(baseline) - noise.level) else None
         rate = _binomial_tail(size.needed, size.runs, share)
-        young = max(1.0, BASELINE_RUNS / len(baseline))  # a small baseline cannot prove that such runs are rarer
+        young = max(1.0, BASELINE_RUNS / known)  # a small baseline cannot prove that such runs are rarer
         if (size.runs <= max(FEW, size.needed) or noise.modes) and rate > self.rule.p_value * young:
             return None
         return rate if _is_new(new, baseline, noise, size.runs) else None

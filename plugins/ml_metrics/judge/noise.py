@@ -193,6 +193,8 @@ class Noise:
     modes: Modes | None = None
     rhythm: Rhythm | None = None
     wanders: bool = False
+    lent: float = 0.0
+    """As how many more runs what its siblings tell counts."""
 
     @cached_property
     def memory(self) -> float:
@@ -201,7 +203,7 @@ class Noise:
     @property
     def young(self) -> float:
         """How much wider the noise of a small baseline may be than it shows."""
-        return 1 + SMALL_BASELINE / max(1, self.count - 4)
+        return 1 + SMALL_BASELINE / max(1, self.count + self.lent - 4)
 
     @cached_property
     def error_of_level(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -20,6 +20,7 @@ from ml_metrics.core.values import finite
 from ml_metrics.judge.history import PRESENT_RUNS, Acceptance, Curves, EarlierRuns, ReadCurves, worse_side
 from ml_metrics.judge.judgement import Judgement, confirmed, job_alerts, metric_alerts, suspicious
 from ml_metrics.judge.relative import in_unit, quotient, quotients, reference_in
+from ml_metrics.judge.siblings import Sibling
 from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
 
 
@@ -63,6 +64,7 @@ def judge_run(
     reasons: Mapping[str, str] = NOTHING,
     mixed: Mapping[str, str] = NOTHING,
     run_id: str = "",
+    siblings: Callable[[], Sequence[Sibling]] = tuple,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it.
 
@@ -71,8 +73,8 @@ def judge_run(
     image digest and node type, from which the reason for a change of level is made. `curves` has the run's own curves
     by tag; `read_curves` reads those of earlier runs, if conditions with `curve` need them. `reasons` states why the
     run lacks a metric that may be absent, for a condition that names it; `mixed`, that a metric aggregates several
-    series, which every verdict on it states. `run_id` tells whether the run runs another one again. A condition that
-    cannot be applied fails its metric and affects no other.
+    series, which every verdict on it states. `run_id` tells whether the run runs another one again. `siblings` reads
+    the noise that young metrics borrow. A condition that cannot be applied fails its metric and affects no other.
     """
     earlier = EarlierRuns(
         quotients(config, history, test),
@@ -84,6 +86,7 @@ def judge_run(
         attributes=attributes,
         side_of=lambda metric: worse_side(config.condition_for(metric)),
         curves=Curves({(run_key, tag): curve for tag, curve in curves.items()}, read_curves),
+        siblings=siblings,
     )
     why = {"missing": missing, "reasons": reasons, "mixed": mixed}
     return judge_after(config, metrics, earlier, status=status, failure_reason=failure_reason, **why)

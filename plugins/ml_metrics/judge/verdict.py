@@ -20,7 +20,8 @@ from ml_metrics.judge.history import (
     worse_side,
 )
 from ml_metrics.judge.judgement import run_again
-from ml_metrics.judge.noise import LEAST_RATE, false_alarm_rate
+from ml_metrics.judge.noise import KNOWN_RUNS, LEAST_RATE, false_alarm_rate
+from ml_metrics.judge.siblings import FEWEST_RUNS, siblings_of
 from ml_metrics.judge.wording import certainty_of, rule_of, violation
 
 if TYPE_CHECKING:
@@ -180,13 +181,16 @@ def level_verdict(
     """
     rows = series_of(verdict.metric, condition, earlier)
     verdict = replace(verdict, baseline_points=len(rows))
-    needed = condition.fewest_runs
+    rule, needed = level_rule_of(condition, measure), condition.fewest_runs
+    if len(rows) < KNOWN_RUNS and condition.relative_to is None and condition.compare_to is None:
+        rule = replace(rule, siblings=siblings_of(earlier.test, verdict.metric, earlier.siblings()))
+        if rule.siblings is not None:
+            needed = max(FEWEST_RUNS, condition.wait_for_n_points_of_history or 0)
     if len(rows) < needed:
         return replace(verdict, reason=f"the history has {len(rows)} of the {needed} runs required")
     values = [(row.value, row.timestamp.weekday(), run_again(row.rerun)) for row in rows if row.value is not None]
     if (value := verdict.value) is not None:
         values.append((value, earlier.now.weekday(), run_again(earlier.run_id)))
-    rule = level_rule_of(condition, measure)
     state = earlier.level_of(verdict.metric, values, rule)
     usual, comparison = state.reference + state.offset, condition.comparison
     lower = usual - state.margin if comparison.bounds_below else -math.inf
@@ -202,16 +206,24 @@ def level_verdict(
         rate = None if state.false_alarm_rate is None else max(LEAST_RATE, state.false_alarm_rate)
         reason = (
             f"{loss_of_level(state, rows, earlier, verdict.unit)}; a change counts from {state.watched.floor_is} on"
+            f"{_borrowed(state)}"
         )
         if value is not None and abs(value - state.reference) < abs(value - state.level):
             reason += f"; this run is good again ({quantity(value, verdict.unit)}), which more runs must confirm"
         return replace(verdict, outcome=Outcome.FAIL, reason=reason, false_alarm_rate=rate)
-    verdict = replace(verdict, outcome=Outcome.PASS, reason=_steady(value, state, rule, verdict.unit))
+    verdict = replace(
+        verdict, outcome=Outcome.PASS, reason=_steady(value, state, rule, verdict.unit) + _borrowed(state)
+    )
     if value is None or worse_side(condition) * (value / 2 - state.reference / 2) >= 0:
         return verdict  # most runs that are near the level need no more
     from ml_metrics.judge.bounds import values_of, with_warning
 
     return with_warning(verdict, condition, values_of(baseline_of(verdict.metric, condition, earlier)[-50:]))
+
+
+def _borrowed(state: LevelState) -> str:
+    whose = state.watched.borrowed
+    return f"; its noise is not known yet, so {whose} counts as well" if whose else ""
 
 
 def level_rule_of(condition: Condition, measure: Measure | None = None) -> LevelRule:

@@ -182,6 +182,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         acceptances=warehouse.acceptances.of_history(needs),
         attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),
         run_id=run.run_id,
+        siblings=partial(warehouse.metrics.siblings, run.test, names, now),
         curves={**state.curves, **{f"{SWEEP}{one.name}": one for one in state.sweeps}},
         read_curves=partial(
             warehouse.curves.judged_of_runs, tests=needs.names, ends=ends, deployments=needs.deployments

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.core.values import as_utc
+from ml_metrics.judge import KNOWN_RUNS, Sibling
 from ml_metrics.measure.efficiency import run_costs
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.history import history_point, read_history
@@ -115,6 +116,7 @@ MOST_BROKEN, MOST_BROKEN_OF_TEST = 25, 5000
 MOST_NAMES, MOST_SCANNED = 20_000, 100_000
 """How many names of metrics a page lists, and how many rows are read for them."""
 MOST_VALUES = 200_000
+DAYS_OF_SIBLINGS = 3 * DAY
 
 COLUMNS = ", ".join(
     [
@@ -290,6 +292,17 @@ FROM (
 GROUP BY owner
 """
 
+SIBLINGS = f"""
+SELECT metric.test_name AS test, metric.metric_name AS metric, AVG(metric.spread / ABS(metric.reference)) AS noise
+FROM job_history AS job
+JOIN metric_history AS metric ON metric.uuid = job.uuid
+WHERE {joined("trial IS NULL", more="(metric.metric_name IN :metrics OR metric.test_name = :test)")}
+  AND metric.rule LIKE 'no % lasts %' AND metric.verdict = 'pass' AND metric.baseline_points >= {KNOWN_RUNS}
+  AND metric.spread > 0 AND metric.reference <> 0
+GROUP BY metric.test_name, metric.metric_name
+LIMIT :limit
+"""
+
 OF_RUN = f"{METRICS} WHERE {AT_PLACE} ORDER BY metric.metric_name"
 
 
@@ -333,6 +346,12 @@ class Metrics:
         """How many metrics of the tests of each owner were judged by their level in a time span."""
         rows = self.database.query(JUDGED_BY_OWNER, **_span(since, until))
         return {row["owner"] or "": int(row["judged"]) for row in rows}
+
+    def siblings(self, test: str, metrics: Sequence[str], until: datetime) -> list[Sibling]:
+        """The noise of some metrics in other tests, and of other metrics of a test, where it is known."""
+        span = _span(until - DAYS_OF_SIBLINGS, until)
+        rows = self.database.query(SIBLINGS, test=test, metrics=list(metrics), limit=MOST_NAMES, **span)
+        return [Sibling(row["test"], row["metric"], float(row["noise"])) for row in rows]
 
     def values(self, test: str, metric: str, limit: int = 50, *, trials: bool = False) -> list[StoredMetric]:
         """Newest first. Where bytes are billed, the newest runs are read, and older ones only for lack of values."""

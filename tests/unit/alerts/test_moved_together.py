@@ -31,17 +31,17 @@ class Fleet:
         self.tests = Tests(root, warehouse)
         self.warehouse, self.random = warehouse, Random(1)
 
-    def night(self, slower: dict[str, float], *, days_ago: int = 0, **news: str) -> None:
-        """Let twenty tests run. `slower` has the factors by which some of them are slower."""
+    def night(self, slower: dict[str, float], *, days_ago: float = 0, early: float = 0, **news: str) -> None:
+        """Let twenty tests run. `slower` has the factors by which some are slower: these ran `early`, in days."""
         for number in range(20):
             name = f"test-{number}"
             zone = f"us-east5-{'ab'[number % 2]}"
             metadata = {"zone": zone, "node": f"node-{number}", "api_token": "hunter2", "torch": "2.8"}
             if number % 4 == 0:
                 metadata |= news
-            self._load(name, slower.get(name, 1.0), metadata, days_ago)
+            self._load(name, slower.get(name, 1.0), metadata, days_ago + early * (name in slower))
 
-    def _load(self, name: str, factor: float, metadata: dict[str, str], days_ago: int) -> None:
+    def _load(self, name: str, factor: float, metadata: dict[str, str], days_ago: float) -> None:
         run, ended = self.run(name, days_ago), NOW - timedelta(days=days_ago)
         value = 2.0 * factor * (1 + self.random.uniform(-NOISE, NOISE))
         verdict = self.verdict(value)
@@ -58,8 +58,8 @@ class Fleet:
         folder.write("verdicts", Judgement((verdict,), alerts, passed=not broken).document())
 
     @staticmethod
-    def run(name: str, days_ago: int = 0) -> Run:
-        return Run(name, name, f"scheduled__{days_ago}", "local")
+    def run(name: str, days_ago: float = 0) -> Run:
+        return Run(name, name, f"scheduled__{round(days_ago)}", "local")
 
     @staticmethod
     def verdict(value: float) -> Verdict:
@@ -131,6 +131,13 @@ def test_what_is_new_comes_before_what_was_always_there(fleet: Fleet) -> None:
     """Five tests of the same zone have another version since this night: the version is named, not the zone."""
     fleet.night(dict.fromkeys(ZONE_A[::2], 1.1), torch="2.9")
     assert fleet.cause_of("test-4").startswith("5 of 5 tests with new torch: 2.9 moved together")
+
+
+def test_a_time_of_day_is_what_tests_share(fleet: Fleet) -> None:
+    fleet.night(dict.fromkeys(["test-0", "test-3", "test-7", "test-10"], 1.1), early=8 / 24)
+    hour = (NOW - timedelta(hours=8)).hour // 4 * 4
+    shared = f"4 of 4 tests with time of day {hour:02}:00 to {hour + 4:02}:00 UTC moved together"
+    assert fleet.cause_of("test-3").startswith(shared)
 
 
 def test_a_test_that_moved_further_is_broken_by_itself(fleet: Fleet) -> None:

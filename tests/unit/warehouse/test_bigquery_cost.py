@@ -152,6 +152,10 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
         "the night; each alarm about a level, with an alert budget",
         {"since": 3, "scan_from": 10, "scan_to": -10},
     ),
+    "metrics.SIBLINGS": (
+        "each run with a metric of fewer than 30 runs that its level judges",
+        {"since": 3, "scan_from": 13, "until": -1, "scan_to": -11},
+    ),
     "metrics.JUDGED": (ALERT, {"since": 3, "scan_from": 10, "scan_to": -10}),
     "metrics.OF_RUNS": (IMPORT, A_MONTH),
     "decisions.ACCEPT": (MANUAL, ONE_RUN),

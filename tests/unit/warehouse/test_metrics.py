@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.model import Outcome
-from unit.warehouse.records import MONDAY, TEST, record
+from ml_metrics.warehouse import with_verdicts
+from unit.warehouse.records import MONDAY, TEST, record, verdict
 
 if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
@@ -43,3 +45,16 @@ def test_values_of_several_tests_side_by_side(warehouse: Warehouse) -> None:
         ("two", "b", 2.0, MONDAY),
     ]
     assert warehouse.metrics.of_tests([], ["b"], MONDAY, MONDAY + WEEK, limit=10) == []
+
+
+def test_siblings_are_other_tests_with_a_metric_and_other_metrics_of_a_test_whose_noise_is_known(
+    warehouse: Warehouse,
+) -> None:
+    for test, day, runs, spread in (("a", 0, 30, 1.0), ("a", 1, 31, 3.0), ("b", 0, 29, 1.0), (TEST, 0, 40, 4.0)):
+        known = {"rule": "no rise that lasts 3 runs", "reference": -200.0, "spread": spread, "baseline_points": runs}
+        plain = record(day, {"loss": 2.0, "other": 1.0}, test=test)
+        verdicts = [replace(verdict(name, Outcome.PASS, 2.0), **known) for name in ("loss", "other")]
+        warehouse.load(with_verdicts(plain, verdicts))
+    found = warehouse.metrics.siblings(TEST, ["loss"], MONDAY + timedelta(days=2))
+    assert sorted(found) == [("a", "loss", 0.01), (TEST, "loss", 0.02), (TEST, "other", 0.02)]
+    assert warehouse.metrics.siblings(TEST, ["loss"], MONDAY + WEEK) == []
