@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 METRICS, ROUNDS = 2_000, 5
-POINTS, LEVEL = {100: 0.5, 500: 2.0}, {100: 6.0, 500: 30.0}
+POINTS, LEVEL = {100: 0.5, 500: 2.0}, {100: 4.5, 500: 30.0}
 """The points of history of each metric, with the CPU seconds that a judgement may take. A level is followed
 run by run, for which there is more time."""
 REPLAYED_METRICS, REPLAYED_RUNS, REPLAY_SECONDS = 200, 365, 20.0
