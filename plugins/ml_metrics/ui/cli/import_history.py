@@ -25,8 +25,6 @@ from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, give, minute, table, warn
 from ml_metrics.warehouse import OLDER_TABLES, Imported, RunRecord, import_runs, marked, older_runs, record_of
 
-DATABASES = ("sqlite:", "postgresql", "bigquery:")
-
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "source", "SOURCE", "a file, a folder, or the address of older tables")
@@ -41,7 +39,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    if arguments.source.startswith(DATABASES):
+    if arguments.source.startswith(("sqlite:", "postgresql", "bigquery:")):
         return _import_tables(arguments)
     with Spool() as spool:
         problems = _read(arguments, spool)

@@ -46,17 +46,10 @@ def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
     return str(run.run_id)
 
 
-MAX_TESTS = 100
-"""The most tests whose incidents are acknowledged together."""
-UNDO_WITHIN = timedelta(hours=1)
-MAX_METRICS = 50
-"""The most metrics whose level is accepted together."""
-
 ShortField = Annotated[str, Form(max_length=300)]
 ReasonField = Annotated[str, Form(max_length=1000)]
-MomentField = Annotated[datetime, Form()]
-TestsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_TESTS)]
-MetricsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_METRICS)]
+TestsField = Annotated[list[ShortField], Form(min_length=1, max_length=100)]
+MetricsField = Annotated[list[ShortField], Form(min_length=1, max_length=50)]
 PageField = Annotated[Literal["test", "inbox", "incident"], Form()]
 """The page that shows the result of an action; `incident` is the inbox with the incident of the test alone."""
 
@@ -173,9 +166,11 @@ def quarantine(
 
 
 @router.post("/undo")
-def undo(visitor: CurrentVisitor, test: ShortField, at: MomentField, page: PageField = "inbox") -> Response:
+def undo(
+    visitor: CurrentVisitor, test: ShortField, at: Annotated[datetime, Form()], page: PageField = "inbox"
+) -> Response:
     """What the user did at a moment of the last hour, to all tests. It was theirs to do, and is theirs to undo."""
-    if abs(datetime.now(UTC) - as_utc(at)) > UNDO_WITHIN:
+    if abs(datetime.now(UTC) - as_utc(at)) > timedelta(hours=1):
         raise HTTPException(status_code=400, detail="Only what was done within the last hour can be undone.")
     with _open_for_change(visitor, test) as warehouse:
         done = [one.undo(by=visitor.name, at=at) for one in (warehouse.incidents, warehouse.quarantines)]

@@ -172,15 +172,12 @@ def _cell(runs: list[RunSummary], broken_of: Mapping[str, list[StoredMetric]]) -
 
 MAX_CELLS = 3_000
 """The most cells of one page of rows: 100 tests for a month. Only their runs are read."""
-MAX_TABS = 12
 ATTRIBUTES = ("owner", "framework", "accelerator")
 GROUPS = ("owner", "framework", "tag")
 FILTERS = ("q", *ATTRIBUTES, "tag", "only", "by", "group", "sort", "since", "until", "tz")
 SORTS = ("status", "name", "pass", "goodput", "last_good")
 ORDERS = (*SORTS, *(f"-{each}" for each in SORTS))
 """What the rows are sorted by: the worst first; with `-`, the other way round."""
-SORTS_OF_SUMS = {"pass", "goodput"}
-"""The sorts that need the runs of every test; for the others, those of the tests on the page are enough."""
 ABOUT = Columns(
     "test dag_id=status.newest.dag_id owner=status.owner framework=status.framework accelerator=status.accelerator "
     "pass_rate_percent=pass_rate goodput_percent=goodput last_good=status.last_good"
@@ -192,7 +189,6 @@ OF_TEST = Columns(
     "latest_at=status.newest.at reason=latest.reason pass_rate_percent=pass_rate goodput_percent=goodput "
     "last_good=status.last_good"
 )
-EMPTY, PASSED = "<td>", "<td class=g>✓"
 
 
 def page_of_tests(
@@ -211,7 +207,8 @@ def page_of_tests(
     selected |= {name: choice(query, name, values) for name, values in choices_of.items()}
     too_long = [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."] if shown is not span else []
     statuses = warehouse.runs.tests()
-    by_sums = selected["sort"].removeprefix("-") in SORTS_OF_SUMS
+    # they need the runs of every test; for the others, those of the tests on the page are enough
+    by_sums = selected["sort"].removeprefix("-") in {"pass", "goodput"}
     sums = warehouse.runs.sums(shown.since, shown.until) if by_sums else []
     sums_of: dict[str, list[RunSums]] = defaultdict(list)
     known = warehouse.known_tests.read()
@@ -319,7 +316,7 @@ def _tabs(
     """Name, address and whether it is chosen: of the owners, or of what the tests are grouped by, if they are few."""
     by = selected["group"] or "owner"
     given = {name: text(query, name) for name in FILTERS}
-    values = ["", *choices[by]] if 1 < len(choices[by]) <= MAX_TABS else []
+    values = ["", *choices[by]] if 1 < len(choices[by]) <= 12 else []
     return [(value or "all", links.tests(**{**given, by: value}), selected[by] == value) for value in values]
 
 
@@ -380,9 +377,9 @@ def _badges(row: Row) -> str:
 
 def _html_of_cell(row: Row, cell: Cell | None, column: Column, links: Links) -> str:
     if cell is None:
-        return EMPTY
+        return "<td>"
     if cell is PASSED_ONCE:
-        return PASSED
+        return "<td class=g>✓"
     if cell.run_key:
         link = links.run(cell.run_key, row.test)
     else:

@@ -76,9 +76,6 @@ if TYPE_CHECKING:
 
 log = logger_of(__name__)
 
-FORMATS = ("html", "json", "csv")
-JSON_ROUTES = ("/charts", "/sparklines", "/curves")
-"""Paths that only scripts request: errors are JSON, too."""
 LINKS = ServerLinks()
 
 
@@ -298,7 +295,7 @@ def _reader(visitor: Visitor) -> Reader:
 
 
 def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Response:
-    match choice(query, "format", FORMATS):
+    match choice(query, "format", ("html", "json", "csv")):
         case "json":
             return _json(page.document())
         case "csv":
@@ -317,7 +314,8 @@ def _json(content: Any) -> Response:
 
 
 def _error(request: Request, status: int, title: str, reason: str, login: str = "") -> Response:
-    if request.query_params.get("format") == "json" or request.url.path.endswith(JSON_ROUTES):
+    of_scripts = request.url.path.endswith(("/charts", "/sparklines", "/curves"))
+    if request.query_params.get("format") == "json" or of_scripts:
         return JSONResponse({"error": f"{title}: {reason}"}, status_code=status)
     text = templates().get_template("notice.html").render(title=title, reason=reason, login=login, links=LINKS)
     return HTMLResponse(text, status_code=status)

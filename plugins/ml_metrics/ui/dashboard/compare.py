@@ -107,8 +107,6 @@ def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[li
 EFFECT = 2.0
 """The smallest change that matters, in percent."""
 SHOWN_SWEEPS = 6
-NOISE_DAYS = timedelta(days=90)
-"""How far back before both runs the search for noise goes."""
 ORDER = ("worse", "better", "undecided", "equivalent")
 
 
@@ -170,9 +168,9 @@ def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> l
 
 
 def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> Side | None:
-    """The successful runs before both."""
+    """The successful runs of the 90 days before both."""
     first, test = min(base.newest.timestamp, candidate.newest.timestamp), base.newest.test_name
-    runs = warehouse.runs.of_test(test, first - NOISE_DAYS, first, compare.MOST_RUNS)
+    runs = warehouse.runs.of_test(test, first - timedelta(days=90), first, compare.MOST_RUNS)
     if not runs:
         return None
     good = [run for run in runs if run.job_status == JobStatus.SUCCESS]

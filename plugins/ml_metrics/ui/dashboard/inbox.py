@@ -25,9 +25,6 @@ from ml_metrics.ui.dashboard.page import Columns, Page, Reader, value_text
 from ml_metrics.ui.dashboard.status_letters import BAD, Letter, baselines_of, by_run, letter_of, reason_of
 from ml_metrics.warehouse import DEFINITION, Assessment, Incident, QuarantineRow, TestStatus, Warehouse
 
-FEW_METRICS = 5
-"""The metrics of one test whose level an entry offers to accept."""
-
 
 class State(StrEnum):
     """What happened to an incident so far, most urgent first."""
@@ -96,8 +93,8 @@ class Member:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Those whose new level can be accepted."""
-        return tuple(filter(None, map(metric_of, self.incident.reasons)))[:FEW_METRICS]
+        """Those whose new level the entry offers to accept."""
+        return tuple(filter(None, map(metric_of, self.incident.reasons)))[:5]
 
     @property
     def levels(self) -> tuple[str, ...]:

@@ -197,11 +197,7 @@ def the_other(query: Mapping[str, str], run: str) -> str:
     return "" if other == "none" else other
 
 
-PATTERNS = 6
-"""The patterns that the page defines. Neighbours have different ones."""
 UNMEASURED = "not measured"
-LEAST = 0.05
-"""The smallest rest, in percent, that is a part of its own: below it is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +221,7 @@ def time_bar(rows: Iterable[StoredMetric]) -> list[TimePart]:
     if PRODUCTIVE not in kinds:
         return []
     rest = 100 - sum(kinds.values())
-    if rest > LEAST:
+    if rest > 0.05:  # below is rounding
         kinds[UNMEASURED] = rest
     whole = sum(kinds.values()) or 1.0
     ordered = sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind in {OTHER, UNMEASURED}, -kinds[kind], kind))
@@ -234,7 +230,8 @@ def time_bar(rows: Iterable[StoredMetric]) -> list[TimePart]:
     for number, kind in enumerate(ordered):
         percent = kinds[kind] / whole * 100
         if percent > 0:
-            parts.append(TimePart(kind, percent, start, colours[kind], number % PATTERNS))
+            # the page defines six patterns, and neighbours have different ones
+            parts.append(TimePart(kind, percent, start, colours[kind], number % 6))
         start += percent
     return parts
 

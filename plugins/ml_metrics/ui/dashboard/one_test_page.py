@@ -38,7 +38,6 @@ from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse, references_of
 
 WIDTH = 1000
 """The units of the drawing, which the page stretches to its own width."""
-MAX_EVENTS = 200
 
 
 def ends_of(runs: Sequence[JobRow]) -> tuple[datetime, datetime] | None:
@@ -94,7 +93,7 @@ def ribbon_of(rows: Sequence[dict[str, Any]], plot: Plot) -> dict[str, Any]:
     return {
         "width": round(width, 1),
         "marks": [(place(row["run"].timestamp), row) for row in ordered],
-        "events": [(place(change[0]), *change) for change in changes[:MAX_EVENTS]],
+        "events": [(place(change[0]), *change) for change in changes[:200]],
         "count": len(changes),
         "first": f"{start:%Y-%m-%d}",
         "last": f"{end:%Y-%m-%d}",
@@ -102,8 +101,6 @@ def ribbon_of(rows: Sequence[dict[str, Any]], plot: Plot) -> dict[str, Any]:
 
 
 BADPUT_PREFIX, BADPUT_SUFFIX = "badput_", "_percent"
-ROUNDING = 1e-6
-"""The difference between a total and its parts, in percent, that is due to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +180,8 @@ def time_parts(metrics: Iterable[StoredMetric]) -> dict[str, dict[str, float]]:
     for kinds in parts.values():
         # types of custom events that are metrics themselves are in their total: only the rest of it is a part
         types = sum(percent for kind, percent in kinds.items() if kind.startswith(f"{CUSTOM}_"))
-        rest = max(0.0, kinds.get(CUSTOM, 0.0) - types)
-        kinds |= {CUSTOM: rest if rest > ROUNDING else 0.0, "data_loading_async": 0.0}  # which runs beside the steps
+        rest = kinds.get(CUSTOM, 0.0) - types
+        kinds |= {CUSTOM: rest if rest > 1e-6 else 0.0, "data_loading_async": 0.0}  # which runs beside the steps
     return {
         run: {kind: percent for kind, percent in kinds.items() if percent or kind == PRODUCTIVE}
         for run, kinds in parts.items()

@@ -21,8 +21,6 @@ MOST_OF_RUN, MOST_SERIES, MOST_BYTES = 1_000, 20_000, 8 << 20
 MOST_RUNS = 5_000
 SECONDS, BILLED_SECONDS = 30.0, 900.0
 """How old a response may be; more if the warehouse bills each query."""
-MOST_ANSWERS = 16
-"""How many responses are kept: one for each set of tests that some user may read."""
 PATIENCE = 5.0
 """How long a scrape waits for another one. More of them must not hold the threads that pages need."""
 
@@ -57,7 +55,7 @@ class Scrapes:
         key = frozenset(run.run_key for run in runs)
         if key not in self._answers:
             self._answers[key] = _text(warehouse, runs)
-            if len(self._answers) > MOST_ANSWERS:
+            if len(self._answers) > 16:  # one for each set of tests that some user may read
                 del self._answers[next(iter(self._answers))]
         return self._answers[key]
 
