@@ -199,7 +199,7 @@ WALL_TIME = 1
 """The word of the wall time. Its two high bytes stay the same for years, and are part of the mask."""
 STEP = 2 * WORD_SIZE + 1
 """The first byte of the step. Its key is the first byte of the third word."""
-_HASH_MULTIPLIERS = [(0x9E3779B97F4A7C15 * (2 * index + 1)) & 0xFFFFFFFFFFFFFFFF | 1 for index in range(256)]
+_HASH_MULTIPLIERS = [(0x9E3779B97F4A7C15 * (2 * index + 1)) & 0xFFFFFFFFFFFFFFFF | 1 for index in range(520)]
 
 
 def row_size(length: int) -> int:
@@ -325,10 +325,8 @@ def shared_layout(row: NDArray[np.uint64], length: int) -> Layout | None:
     return layout if layout.reusable and start == STEP - ROW_PREFIX and end - start <= 7 else None
 
 
-MIN_GROUP_ROWS = 48
+MIN_GROUP_ROWS = 24
 """Smaller groups are read faster record by record."""
-MAX_RECORD_LENGTH = 1024
-"""Longer records are read one by one: they hold many values or none."""
 MAX_ATTEMPTS = 8
 """How often a group is searched for templates and variants before the rest is read one by one."""
 MAX_GROUP_ROWS = 1 << 16

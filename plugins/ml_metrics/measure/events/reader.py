@@ -26,7 +26,6 @@ from ml_metrics.measure.events.blocks import (
 )
 from ml_metrics.measure.events.columns import (
     MAX_GROUP_ROWS,
-    MAX_RECORD_LENGTH,
     MIN_GROUP_ROWS,
     Accumulator,
     ColumnReader,
@@ -136,7 +135,7 @@ class Decoder:
 
 def _groups_by_length(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     """Yield the numbers of records of the same length, if there are enough to be read in columns."""
-    short = np.flatnonzero(lengths <= MAX_RECORD_LENGTH)
+    short = np.flatnonzero(lengths <= ALWAYS_VERIFIED_SIZE)
     if short.size < MIN_GROUP_ROWS:
         return
     sort_keys = lengths[short].astype(np.uint16)  # numpy uses radix sort for these

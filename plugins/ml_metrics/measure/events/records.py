@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import numpy as np
 from ml_metrics.measure.events.blocks import (
     ALWAYS_VERIFIED_SIZE,
     CHECKSUM_FAILS,
-    STEP,
-    WALL_TIME,
     checksum,
     skipped_tag,
 )
@@ -26,12 +23,10 @@ from ml_metrics.measure.events.layout import (
     STRING,
     TEXT,
     Event,
-    Layout,
-    Slot,
     TagName,
     read_layout,
 )
-from ml_metrics.measure.protobuf import CONTINUATION_BIT, NonCanonicalError, signed, varint
+from ml_metrics.measure.protobuf import NonCanonicalError
 
 if TYPE_CHECKING:
     from ml_metrics.measure.events.blocks import Session
@@ -113,13 +108,6 @@ def _content(dtype: int, content: bytes) -> Any:
     return np.frombuffer(content, kind)
 
 
-MIN_CACHED_SIZE = 16
-"""The minimum size of a record with a wall time, a step and a scalar."""
-MAX_CACHED_LAYOUTS = 100_000
-CachedLayouts = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
-_DOUBLE = struct.Struct("<d").unpack_from
-
-
 class RecordReader:
     """Reads single records, and collects their contents until `take_contents` is called."""
 
@@ -129,9 +117,6 @@ class RecordReader:
         self._found = BlockContents()
         self._points: list[tuple[int, int, int, float, float]] = []
         """Record, series part, step, wall time, value."""
-        self._cached_layouts: dict[int, list[CachedLayouts]] = {}
-        """By the length of the bytes after the step: the constant ones among them, and the slots for each value."""
-        self._cached_count = 0
 
     def take_contents(self) -> BlockContents:
         """Return everything read since the last call."""
@@ -152,8 +137,6 @@ class RecordReader:
         small = len(payload) <= ALWAYS_VERIFIED_SIZE
         if small or self.verify:
             _verify(payload, stored)
-        if small and self._read_cached(payload, session, record_number):
-            return None
         tag = skipped_tag(lambda start, end: bytes(payload[start:end]), len(payload)) if small else None
         if tag is not None:
             if tag:
@@ -170,26 +153,9 @@ class RecordReader:
         else:
             if layout.slots or layout.texts or layout.session_start:
                 _verify(payload, stored)
-            if layout.reusable and small:
-                self._cache(layout, payload)
             event = layout.read(payload)
         self._keep(event, session, record_number)
         return event if event.session_start else None
-
-    def _read_cached(self, payload: Any, session: Session, record_number: int) -> bool:
-        if len(payload) < MIN_CACHED_SIZE or payload[0] != WALL_TIME:
-            return False
-        step, end = _step(payload)
-        rest = payload[end:]
-        for constant, slots_by_bytes in self._cached_layouts.get(len(rest), ()):
-            slots = slots_by_bytes.get(b"".join([rest[piece] for piece in constant]))
-            if slots is not None:
-                wall_time = _DOUBLE(payload, 1)[0]
-                for slot in slots:
-                    part = self.accumulator.part_number(session, slot.name)
-                    self._points.append((record_number, part, step, wall_time, slot.read(rest)))
-                return True
-        return False
 
     def _keep(self, event: Event, session: Session, record_number: int) -> None:
         for name, value in event.scalars:
@@ -201,37 +167,7 @@ class RecordReader:
             {(session.run, tag): elements for tag, elements in event.multi_element_tags}
         )
 
-    def _cache(self, layout: Layout, payload: Any) -> None:
-        _, end = _step(payload)
-        rest = payload[end:]
-        slots = tuple(Slot(slot.name, slot.start - end, slot.format) for slot in layout.slots)
-        edges = [0, *(edge for slot in slots for edge in (slot.start, slot.end)), len(rest)]
-        constant = tuple(slice(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True))
-        if self._cached_count >= MAX_CACHED_LAYOUTS:
-            self._cached_layouts.clear()
-            self._cached_count = 0
-        cached = self._cached_layouts.setdefault(len(rest), [])
-        slots_by_bytes = next((slots_of for pieces, slots_of in cached if pieces == constant), None)
-        if slots_by_bytes is None:
-            slots_by_bytes = {}
-            cached.append((constant, slots_by_bytes))
-        slots_by_bytes[b"".join([rest[piece] for piece in constant])] = slots
-        self._cached_count += 1
-
 
 def _verify(payload: bytes | memoryview, stored: int) -> None:
     if checksum(payload) != stored:
         raise CorruptRecordError(CHECKSUM_FAILS)
-
-
-def _step(payload: bytes) -> tuple[int, int]:
-    """Return the step of a record that starts with its wall time, and the end of the step."""
-    if payload[9] != STEP:
-        return 0, 9
-    if payload[10] < CONTINUATION_BIT:
-        return payload[10], 11
-    try:
-        value, end = varint(payload, 10, len(payload))
-    except NonCanonicalError:
-        return 0, len(payload)
-    return signed(value), end

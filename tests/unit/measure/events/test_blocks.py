@@ -81,6 +81,13 @@ def test_a_record_of_any_size_is_skipped_and_one_to_read_has_a_limit(
     assert len(read(tmp_path, block_size=8192, verify=verify).series[0]) == (1 if verify else 2)
 
 
+def test_records_around_the_size_of_the_buffer(tmp_path: Path) -> None:
+    for size in (*range(8192 - 60, 8192 + 20), 2 * 8192):
+        write(tmp_path, version(), *(event(2, simple(tag, 2)) for tag in ("before", "t" * size, "after")))
+        events = read(tmp_path, block_size=8192)
+        assert (sorted(len(one.tag) for one in events.series), events.warnings) == ([5, 6, size], [])
+
+
 def test_an_oversized_record_that_is_truncated(tmp_path: Path) -> None:
     path = write(tmp_path, event(1, simple("t", 1)), event(2, image("i", 50_000)))
     path.write_bytes(path.read_bytes()[:-1])

@@ -105,11 +105,14 @@ def test_every_flipped_bit_of_a_small_file_is_detected(tmp_path: Path) -> None:
     for bit in range(8 * len(data)):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
-        (tmp_path / NAME).write_bytes(flipped)
-        events = read(tmp_path)
-        intact = max(0, sum(end <= bit // 8 for end in ends) - 1)
-        assert sum(map(len, events.series)) == intact, bit
-        assert len(events.warnings) == 1
+        (tmp_path / str(bit)).mkdir()
+        (tmp_path / str(bit) / NAME).write_bytes(flipped)
+    events = read(tmp_path)
+    read_points = {int(one.run): len(one) for one in events.series}
+    for bit in range(8 * len(data)):
+        assert read_points.get(bit, 0) == max(0, sum(end <= bit // 8 for end in ends) - 1), bit
+    assert {warning.partition("/")[0] for warning in events.warnings} == set(map(str, range(8 * len(data))))
+    assert len(events.warnings) == 8 * len(data)
 
 
 def test_faults_in_many_files_of_one_block_are_all_reported(tmp_path: Path) -> None:
