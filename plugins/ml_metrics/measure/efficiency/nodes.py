@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,13 +38,11 @@ LEAST_NOISE = 1e-3
 NORMAL_MAD = 0.6745
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A run, and how far it is from its level in percent, with and without the drift of that level."""
+class Compared(NamedTuple):
+    """A run, and how far it is from its level in percent, with the drift of that level and beside it."""
 
     run: NodeRun
-    with_drift: float
-    percent: float
+    percent: tuple[float, float]
 
 
 def compared_with_level(runs: Sequence[NodeRun]) -> list[Compared]:
@@ -66,7 +64,7 @@ def compared_with_level(runs: Sequence[NodeRun]) -> list[Compared]:
         # at most forty runs have one line, where a drift of the level is removed
         percent = np.array([percent for _, percent in of_period])
         flat = np.concatenate([_from_line(part) for part in np.array_split(percent, -(-len(percent) // 40) or 1)])
-        found += [Compared(*pair, float(one)) for pair, one in zip(of_period, flat, strict=True)]
+        found += [Compared(run, (far, float(one))) for (run, far), one in zip(of_period, flat, strict=True)]
     return found
 
 
@@ -113,7 +111,8 @@ class Score:
     """The nodes that have two visits or more, on which not all visits of their tests were."""
 
     @classmethod
-    def of(cls, visits: Visits, percent: NDArray[np.float64], noise: NDArray[np.float64], cut: float) -> Score:
+    def of(cls, visits: Visits, *, drift: bool, cut: float) -> Score:
+        percent, noise = (one[0 if drift else 1] for one in (visits.percent, visits.noise))
         tests, size = int(visits.test.max()) + 1, len(visits.names)
         total = np.maximum(np.bincount(visits.test, minlength=tests), 1)
         near = np.clip(percent / noise, -cut, cut)
@@ -141,8 +140,8 @@ class Score:
     def largest(self, visits: Visits, orders: NDArray[np.intp], more: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return by how much the worst node exceeds what it has to score, for each order of the visits."""
         shape = (len(orders), len(visits.names))
-        if shape[1] * len(visits.percent) <= DENSE:
-            table = np.zeros((len(visits.percent), shape[1]))
+        if shape[1] * len(visits.test) <= DENSE:
+            table = np.zeros((len(visits.test), shape[1]))
             table[visits.members, visits.node] = 1.0
             sums: NDArray[Any] = self.scored[orders] @ table
         else:
@@ -166,7 +165,7 @@ def limit_of(
     for start in range(0, PERMUTATIONS, rows):
         count = min(rows, PERMUTATIONS - start)
         # visits are in the order of their tests: this is a random order within each
-        orders = np.argsort(visits.test + random.random((count, len(visits.percent))), axis=1)
+        orders = np.argsort(visits.test + random.random((count, len(visits.test))), axis=1)
         worst.append(np.max([score.largest(visits, orders, more) for score in usable], axis=0))
     return max(float(np.quantile(np.concatenate(worst), 1 - error, method="higher")), 0.0)
 
@@ -179,11 +178,9 @@ class Visits:
     """Visits as columns, and which nodes each was on."""
 
     percent: NDArray[np.float64]
-    """How far the visit is from the level of its test, beside the drift of that level."""
+    """How far each visit is from the level of its test: with the drift of that level, and beside it."""
     noise: NDArray[np.float64]
-    with_drift: NDArray[np.float64]
-    """The same, with the drift."""
-    noise_with_drift: NDArray[np.float64]
+    """That of its test, of both."""
     test: NDArray[np.intp]
     members: NDArray[np.intp]
     """The visit of each pair of a visit and a node."""
@@ -191,43 +188,35 @@ class Visits:
     names: tuple[str, ...]
 
     def without(self, node: int) -> Visits:
-        gone = np.zeros(len(self.percent), np.bool_)
+        gone = np.zeros(len(self.test), np.bool_)
         gone[self.members[self.node == node]] = True
         left, kept = ~gone, ~gone[self.members]
         members = (np.cumsum(left) - 1)[self.members[kept]]
-        return Visits(
-            self.percent[left], self.noise[left], self.with_drift[left], self.noise_with_drift[left], self.test[left],
-            members, self.node[kept], self.names,
-        )  # fmt: skip
+        percent, noise = self.percent[:, left], self.noise[:, left]
+        return Visits(percent, noise, self.test[left], members, self.node[kept], self.names)
 
 
 def visits_of(compared: Sequence[Compared]) -> Visits:
     """In the order of their tests."""
     names: dict[str, int] = {}
     tests: dict[str, int] = {}
-    columns: list[tuple[float, ...]] = []
-    test, members, nodes = [], [], []
-    for name, of_test in groupby(compared, key=lambda one: one.run.test):
-        rows = list(of_test)
-        spread, drifting = (
-            noise_of(np.array(far)) for far in zip(*((one.percent, one.with_drift) for one in rows), strict=True)
-        )
+    test: list[int] = []
+    percent, noise, members, nodes = [], [], [], []
+    for name, rows_of_test in groupby(compared, key=lambda one: one.run.test):
+        rows = list(rows_of_test)
+        of_rows = [noise_of(np.array(far)) for far in zip(*(one.percent for one in rows), strict=True)]
         for _, visit in groupby(rows, key=lambda one: (one.run.period, one.run.nodes)):
             each = list(visit)
             for node in dict.fromkeys(each[0].run.nodes):
                 if node in names or len(names) < MAX_NODES:
-                    members.append(len(columns))
+                    members.append(len(test))
                     nodes.append(names.setdefault(node, len(names)))
-            own, own_with_drift = (
-                float(np.mean(far)) for far in zip(*((one.percent, one.with_drift) for one in each), strict=True)
-            )
-            columns.append((own, spread, own_with_drift, drifting))
+            percent.append([np.mean(far) for far in zip(*(one.percent for one in each), strict=True)])
+            noise.append(of_rows)
             test.append(tests.setdefault(name, len(tests)))
-    percent, noise, with_drift, noise_with_drift = np.array(columns, np.float64).reshape(-1, 4).T
-    return Visits(
-        percent, noise, with_drift, noise_with_drift, np.array(test, np.intp), np.array(members, np.intp),
-        np.array(nodes, np.intp), tuple(names),
-    )  # fmt: skip
+    far, usual = (np.array(one, np.float64).reshape(-1, 2).T for one in (percent, noise))
+    of_test, visit_of, on_node = (np.array(one, np.intp) for one in (test, members, nodes))
+    return Visits(far, usual, of_test, visit_of, on_node, tuple(names))
 
 
 ERROR = 0.005
@@ -281,18 +270,14 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = 1.0) -> list[Node
     usable = [run for run in runs if run.nodes and np.isfinite(run.value)][:MAX_RUNS]
     compared = compared_with_level(usable)
     visits = visits_of(compared)
-    if not len(visits.percent):
+    if not len(visits.test):
         return []
     found: dict[int, NodeEffect] = {}
     counts = _counts(compared)
     rest, random = visits, np.random.default_rng(SEED)
     while True:
         effect = _effects(rest)
-        scores = [
-            Score.of(rest, percent, noise, cut)
-            for percent, noise in ((rest.with_drift, rest.noise_with_drift), (rest.percent, rest.noise))
-            for cut in CUTS
-        ]
+        scores = [Score.of(rest, drift=drift, cut=cut) for drift in (True, False) for cut in CUTS]
         score = np.max([one.of_nodes(rest) for one in scores], axis=0)
         # a node with many visits has to score more: its effect shows anyway, that of others hardly
         more = 0.5 * np.log(np.maximum(np.bincount(rest.node, minlength=len(rest.names)), 1))
@@ -313,7 +298,7 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = 1.0) -> list[Node
                 slow=named,
             )
         rest = rest.without(worst)
-        if not named or not len(rest.percent):
+        if not named or not len(rest.test):
             return sorted(found.values(), key=lambda one: (not one.slow, -one.percent, one.name))
 
 
@@ -330,17 +315,18 @@ def _counts(compared: Sequence[Compared]) -> dict[str, tuple[int, tuple[str, ...
 def _effects(visits: Visits) -> NDArray[np.float64]:
     """Return by how much the visits of each node differ from the others of their tests, without outliers."""
     effect = np.zeros(len(visits.names))
-    near = np.clip(visits.percent, -OUTLIER * visits.noise, OUTLIER * visits.noise)
+    percent, noise = visits.percent[1], visits.noise[1]
+    near = np.clip(percent, -OUTLIER * noise, OUTLIER * noise)
     total, count = np.bincount(visits.test, near), np.bincount(visits.test)
     order = np.argsort(visits.node, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(visits.node[order])) + 1):
         at = visits.members[part]
-        own, noise, test = visits.percent[at], visits.noise[at], visits.test[at]
+        own, own_noise, test = percent[at], noise[at], visits.test[at]
         middle = float(np.median(own))
-        usual = np.clip(own, middle - OUTLIER * noise, middle + OUTLIER * noise)
+        usual = np.clip(own, middle - OUTLIER * own_noise, middle + OUTLIER * own_noise)
         rest = total - np.bincount(test, near[at], len(total)), count - np.bincount(test, minlength=len(count))
         others = (rest[0] / np.maximum(rest[1], 1))[test]
-        weight = noise**-2.0 * (rest[1] / count)[test]
+        weight = own_noise**-2.0 * (rest[1] / count)[test]
         if weight.any():
             effect[visits.node[part[0]]] = float(np.average(usual - others, weights=weight))
     return effect

@@ -214,7 +214,7 @@ class Order:
     groups: tuple[tuple[int, ...], ...]
     """Operations that end together: transfers and collectives. Every such operation is in one group."""
     across_ranks: frozenset[int]
-    """The groups, by position, that wait for all data-parallel ranks."""
+    """The first operations of the groups that wait for all data-parallel ranks."""
     sequence: tuple[tuple[int, ...], ...]
     """Groups and single computations, each after all that it waits for."""
 
@@ -360,11 +360,11 @@ class _Finder:
                 elif at < other:
                     groups.append((at, other))
             elif each.kind in ALL_RANKS - {CLIP}:
-                across.add(len(groups))
+                across.add(at)
                 groups.append((at,))
         groups += [embeddings] if embeddings else []
         if clips:
-            across.add(len(groups))
+            across.add(clips[0])
             groups.append(clips)
         return tuple(groups), frozenset(across)
 
@@ -384,10 +384,10 @@ def _sequence(after: tuple[tuple[int, ...], ...], groups: tuple[tuple[int, ...],
 def own_durations(trace: Trace, order: Order) -> NDArray[np.float64]:
     """Return how long each operation took by itself: a transfer or collective, since the last of its members began."""
     own = trace.end - trace.start
-    for index, group in enumerate(order.groups):
+    for group in order.groups:
         at = list(group)
         began = trace.start[at].max(axis=0)
-        if index in order.across_ranks:
+        if at[0] in order.across_ranks:
             began = began.max(axis=-1, keepdims=True)
         took = trace.end[at] - began
         took[took <= -0.01] = 0.0
@@ -397,8 +397,6 @@ def own_durations(trace: Trace, order: Order) -> NDArray[np.float64]:
 
 def step_seconds(trace: Trace, order: Order, durations: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how long each step takes if operations take these durations, and start as soon as they can."""
-    across = {order.groups[index][0] for index in order.across_ranks}
-    grouped = {at for group in order.groups for at in group}
     ends: dict[int, NDArray[np.float64]] = {}
     whole = np.zeros(durations.shape[1])
     nothing = np.zeros(durations.shape[1:])
@@ -407,7 +405,7 @@ def step_seconds(trace: Trace, order: Order, durations: NDArray[np.float64]) -> 
         for at in unit:
             for before in order.after[at]:
                 began = np.maximum(began, ends[before])
-        if unit[0] in grouped and unit[0] in across:
+        if unit[0] in order.across_ranks:
             began = began.max(axis=-1, keepdims=True)
         for at in unit:
             ends[at] = began + durations[at]
