@@ -20,7 +20,6 @@ from ml_metrics.measure.readers import (
     openmetrics,
     programs,
     serving_sweeps,
-    vllm_serve,
     wandb,
 )
 from ml_metrics.measure.readers.documents import NAME as DOCUMENTS
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 OF_CURVES = (*serving_sweeps.FORMATS, *hardware_sweeps.FORMATS)
 FORMATS: tuple[Format, ...] = (
     *benchmarks.FORMATS,
-    vllm_serve.FORMAT,
+    serving_sweeps.VLLM,
     hud.FORMAT,
     mllog.FORMAT,
     dllogger.FORMAT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER, kind_of
 from ml_metrics.core.model import Stated
 from ml_metrics.measure.readers.format import Beginning, Format, each, each_object, keys_of, lines_of, value_of
+from ml_metrics.measure.readings import REPEATS
 from ml_metrics.measure.sweeps import Axis, Value, number
 
 if TYPE_CHECKING:
@@ -76,6 +78,74 @@ def read_stage(found: Readings) -> None:
     settings = {name: summary[name] for name in LOADS if name in summary}
     achieved, is_failure = number(summary.get("achieved_rate")), not done and bool(failed)
     found.measured(settings, values, samples=count_of(done), failed=is_failure, achieved=achieved)
+
+
+# vLLM: `vllm bench serve --save-result` and `--append-result`, also repeats of what was measured once
+
+BACKENDS = ("backend", "endpoint_type")
+"""What results name what was measured by: `endpoint_type` alone in vLLM 0.8, both in later versions."""
+DIMENSIONS_OF_VLLM = ("model_id", "tokenizer_id", "num_prompts", "request_rate", "burstiness", "max_concurrency")
+"""What a measurement was made with. They are in the tag where they differ."""
+SETTINGS_OF_VLLM = frozenset({
+    *DIMENSIONS_OF_VLLM, *BACKENDS, "date", "label", "best_of", "ramp_up_strategy", "ramp_up_start_rps",
+    "ramp_up_end_rps", "start_times",
+})  # fmt: skip
+TOKENS = Stated("tokens/s", HIGHER, repeats=True)
+STATED_BY_VLLM = {
+    "duration": Stated("s", LOWER, repeats=True),
+    **dict.fromkeys(("request_throughput", "request_goodput"), Stated("1/s", HIGHER, repeats=True)),
+    **dict.fromkeys(("output_throughput", "total_token_throughput", "max_output_tokens_per_s"), TOKENS),
+}
+SECONDS = re.compile(r"(mean|median|p[\d.]+)_(ttft|tpot|itl|e2el)")
+"""A variant writes seconds, and no unit."""
+
+
+def is_vllm(file: Beginning) -> bool:
+    options, latencies = {*BACKENDS, "burstiness"}, {"mean_ttft_ms", "median_ttft"}
+    return lines_of("model_id", "num_prompts")(file) and all(
+        options & one.keys() and latencies & one.keys() for one in file.documents
+    )
+
+
+def read_vllm(found: Readings) -> None:
+    """Results with the same settings are repeats."""
+    for result in each_object(found):
+        backend = next((name for name in BACKENDS if name in result), "")
+        dimensions = {
+            name: value
+            for name, value in result.items()
+            if (name in {*DIMENSIONS_OF_VLLM, backend} and isinstance(value, str | int | float))
+            or _is_own_setting(name, value)
+        }
+        done = result.get("completed")
+        values: dict[str, Value] = {}
+        for key, value in result.items():
+            name = key.rstrip(":")  # as old versions wrote request_goodput
+            if key in SETTINGS_OF_VLLM or key in dimensions or isinstance(value, list | dict) or value is None:
+                continue
+            y = value_of(value)
+            if y is None:
+                found.lines.reject("a value is not a number", value)
+                continue
+            stated = STATED_BY_VLLM.get(name, REPEATS)
+            in_seconds = SECONDS.fullmatch(name) is not None
+            if name.endswith("_ms") or in_seconds:
+                y = y if done != 0 else math.nan
+                stated = Stated("s" if in_seconds else "ms", "" if name.startswith("std_") else LOWER, repeats=True)
+            found.add(name, [y], stated, dimensions=dimensions)
+            values[name] = Value.of(y, stated)
+        found.measured(
+            dimensions,
+            values,
+            samples=done if isinstance(done, int) else None,
+            failed=done == 0,
+            achieved=values["request_throughput"].y if "request_throughput" in values else None,
+        )
+
+
+def _is_own_setting(name: str, value: Any) -> bool:
+    """Whether a text was given with `--metadata`, which puts it beside the results."""
+    return name not in SETTINGS_OF_VLLM and isinstance(value, str) and value_of(value) is None
 
 
 # SGLang: {"backend": "sglang", "dataset_name": "random", "request_rate": 4.0, "output_throughput": 812.5, ...}
@@ -342,6 +412,13 @@ def read_llama_benchy(found: Readings) -> None:
         found.measured({"model": model, "concurrency": users, "prompt": prompt}, values)
 
 
+VLLM = Format(
+    "vllm-serve",
+    (b'"model_id"', b"_ttft"),
+    read_vllm,
+    is_vllm,
+    Axis(("request_rate", "max_concurrency"), {"request_rate": "1/s"}, rates=("request_rate",)),
+)
 FORMATS = (
     Format(
         "inference-perf",
