@@ -64,6 +64,8 @@ NODE_DAYS = 60
 MAX_VALUES, MAX_TESTS = 20_000, 1_000
 MAX_COMPARED = 6
 """The metrics of one run by which nodes are compared: a run may fail hundreds, and each takes queries."""
+SAME_YEAR = 300
+"""In days: an older day is told with its year."""
 FEWEST_VALUES = 8
 """A metric with fewer values of a test is not used for it."""
 
@@ -394,7 +396,8 @@ class Start:
             before, after = (history.attributes.get(key, {}) for key in (streak.last_passed, streak.first_failed))
             files = (_test_file(folder, key) for key in (streak.last_passed, streak.first_failed))
             changes = [*changed(before, after), *changed(*files)]
-        return cls(streak.length, first, good, f" since {at.day} {at:%b}" if at else "", tuple(changes))
+        year = f" {at.year}" if at and (history.jobs[-1].timestamp - at).days > SAME_YEAR else ""
+        return cls(streak.length, first, good, f" since {at.day} {at:%b}{year}" if at else "", tuple(changes))
 
     @property
     def changed(self) -> str:

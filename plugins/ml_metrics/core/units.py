@@ -21,6 +21,18 @@ _SCALES = {
 }
 
 
+_SIZES = {
+    **{name: (unit, factor) for unit, scales in _SCALES.items() for factor, name in scales},
+    BYTES: (BYTES, 1.0), "KiB": (BYTES, 2.0**10), "MiB": (BYTES, 2.0**20), "GiB": (BYTES, 2.0**30),
+}  # fmt: skip
+
+
+def factor_between(unit: str, other: str) -> float | None:
+    """What a number in a unit is multiplied by to be in another one; None if they do not measure the same."""
+    (kind, size), (other_kind, other_size) = _SIZES.get(unit, ("", 1.0)), _SIZES.get(other, (" ", 1.0))
+    return size / other_size if kind == other_kind else None
+
+
 def quantity(value: float | None, unit: str = "") -> str:
     """`3.09 GB`, `12 min`, `0.961`; `-` for None."""
     return f"{value:.6g}" if value is not None and not unit else quantities([value], unit)[0]

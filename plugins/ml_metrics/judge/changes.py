@@ -13,7 +13,7 @@ from ml_metrics.core.model import Outcome, StoredMetric
 from ml_metrics.core.units import quantities
 from ml_metrics.core.values import short_digests
 from ml_metrics.judge.bounds import minimum_change
-from ml_metrics.judge.history import BY_TIME
+from ml_metrics.judge.history import BY_TIME, in_newest_units
 from ml_metrics.judge.wording import is_relative
 
 
@@ -62,7 +62,7 @@ def changes_in(
     if rows and is_relative(max(rows, key=BY_TIME).rule):
         return []
     known = [row for row in rows if row.value is not None and row.outcome is not Outcome.NON_FINITE]
-    measured = [row for row in sorted(known, key=BY_TIME) if math.isfinite(row.value or 0.0)]
+    measured = in_newest_units([row for row in sorted(known, key=BY_TIME) if math.isfinite(row.value or 0.0)])
     found = []
     for step in change_points([row.value for row in measured if row.value is not None], certainty=certainty):
         if abs(step.after - step.before) < minimum_change(min_change, step.before):

@@ -14,6 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, SWEEP, JobStatus, Outcome, StoredMetric, Sweep, TagCurve
+from ml_metrics.core.units import factor_between
 from ml_metrics.core.values import as_utc
 
 if TYPE_CHECKING:
@@ -128,6 +129,41 @@ def nights_of(origins: Sequence[str]) -> list[int]:
         again = origin and place and origins[place - 1] in {"", origin}
         nights.append(nights[-1] if again else place)
     return nights
+
+
+def in_units_of(known: Mapping[str, tuple[str, float | None]], rows: Iterable[StoredMetric]) -> list[StoredMetric]:
+    """The rows in the units of a run, which `known` has with its values: a program may go on in s instead of ms.
+
+    If only the unit was stated wrongly, the values go on as they were: rows that are nearer as they are stay so.
+    """
+    rows = list(rows)
+    factors = {}
+    for metric, unit in set(map(attrgetter("metric", "unit"), rows)):
+        own, value = known.get(metric, ("", None))
+        factor = factor_between(unit, own) if unit != own else None
+        if factor is None or not value or not math.isfinite(value):
+            continue
+        old = [abs(row.value) for row in rows if (row.metric, row.unit) == (metric, unit) and row.value]
+        if old and abs(math.log(abs(value)) - math.log(median(old)) - math.log(factor)) < abs(math.log(factor)) / 2:
+            factors[metric, unit] = factor
+    if not factors:
+        return rows
+    return [
+        replace(row, value=row.value * factors[row.metric, row.unit], unit=known[row.metric][0])
+        if (row.metric, row.unit) in factors and row.value is not None
+        else row
+        for row in rows
+    ]
+
+
+def in_newest_units(rows: Iterable[StoredMetric]) -> list[StoredMetric]:
+    """The rows in the units of the newest run of each metric."""
+    rows = list(rows)
+    units = {(row.metric, row.unit) for row in rows if row.unit}
+    if len(units) == len(dict(units)):  # nearly always
+        return rows
+    newest = {row.metric: (row.unit, row.value) for row in sorted(rows, key=BY_TIME) if row.unit and row.value}
+    return in_units_of(newest, rows)
 
 
 class EarlierRuns:

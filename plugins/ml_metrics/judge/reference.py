@@ -14,7 +14,7 @@ from types import MappingProxyType
 from ml_metrics.core.model import BROKEN, Bounds, Outcome, StoredMetric
 from ml_metrics.core.units import change, readable
 from ml_metrics.judge.changes import differences, percent_of
-from ml_metrics.judge.history import BY_TIME, is_measured
+from ml_metrics.judge.history import BY_TIME, in_units_of, is_measured
 from ml_metrics.judge.noise import middle
 from ml_metrics.judge.wording import is_relative
 
@@ -66,6 +66,7 @@ def reference_of(
     """
     if is_relative(row.rule):  # the level at which this run would have been as good as the ones before
         return None if row.reference is None else Reference(row.reference, unit=row.unit)
+    others = in_units_of({row.metric: (row.unit, row.value)}, others)
     before = [each for each in others if BY_TIME(each) < BY_TIME(row) and each.trial is None and is_measured(each)]
     earlier = sorted(before, key=BY_TIME)[-REFERENCE_RUNS:]
     earlier = earlier[max((index for index, each in enumerate(earlier) if each.run_key in accepted), default=0) :]

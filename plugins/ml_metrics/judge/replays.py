@@ -23,6 +23,7 @@ from ml_metrics.judge.history import (
     CurvesOfRuns,
     EarlierRuns,
     by_series,
+    in_newest_units,
     moment_of,
     worse_side,
     worst,
@@ -141,7 +142,7 @@ def replay(
 
     own: dict[str, list[StoredMetric]] = defaultdict(list)
     others: list[StoredMetric] = []
-    for row in history:
+    for row in in_newest_units(history):
         (own[row.run_key] if (row.test or test) == test else others).append(row)
     ended = {key: max(as_utc(row.timestamp) for row in rows) for key, rows in own.items()}
     seen: dict[str, list[StoredMetric]] = defaultdict(list)

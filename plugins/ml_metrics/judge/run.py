@@ -17,7 +17,15 @@ from ml_metrics.config.patterns import is_pattern, matches
 from ml_metrics.core.kinds import Measure
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Severity, StoredMetric, Sweep, TagCurve, Verdict
 from ml_metrics.core.values import finite
-from ml_metrics.judge.history import PRESENT_RUNS, Acceptance, Curves, EarlierRuns, ReadCurves, worse_side
+from ml_metrics.judge.history import (
+    PRESENT_RUNS,
+    Acceptance,
+    Curves,
+    EarlierRuns,
+    ReadCurves,
+    in_units_of,
+    worse_side,
+)
 from ml_metrics.judge.judgement import Judgement, confirmed, job_alerts, metric_alerts, suspicious
 from ml_metrics.judge.relative import in_unit, quotient, quotients, reference_in
 from ml_metrics.judge.siblings import Sibling
@@ -77,7 +85,7 @@ def judge_run(
     the noise that young metrics borrow. A condition that cannot be applied fails its metric and affects no other.
     """
     earlier = EarlierRuns(
-        quotients(config, history, test),
+        quotients(config, in_units_of({one.name: (one.unit, one.value) for one in metrics}, history), test),
         acceptances,
         test=test,
         run_key=run_key,

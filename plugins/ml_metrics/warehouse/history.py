@@ -59,7 +59,9 @@ PASSED = """((metric.verdict IS NULL AND COALESCE(metric.non_finite, 0) = 0)
 """The rows that a baseline takes, as in `ml_metrics.judge.history`."""
 
 
-def _newest(columns: str, of_test: str, of_jobs: str, part: str, *, of_metrics: str = "", more: str = "") -> str:
+def _newest(
+    columns: str, of_test: str, of_jobs: str, part: str, *, of_metrics: str = "", more: str = "", units: str = ""
+) -> str:
     """The query for the newest `recent` rows of past runs, and the newest `window` good ones.
 
     A run without any metric is included under an empty metric name: its failure can matter. `part` has the columns that
@@ -79,7 +81,7 @@ FROM (
         AND {PASSED} THEN 1 ELSE 0 END AS good
     FROM job_history AS job
     LEFT JOIN (
-      SELECT uuid, metric_name, metric_value, verdict, non_finite FROM metric_history
+      SELECT uuid, metric_name, metric_value, verdict, non_finite{units} FROM metric_history
       WHERE test_name {of_test} AND timestamp >= :scan_from{of_metrics}
     ) AS metric ON metric.uuid = job.uuid
     WHERE {of_deployment("job")} AND job.test_name {of_test} AND {of_jobs} AND job.trial IS NULL
@@ -90,9 +92,10 @@ WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
 
 
 POINT = """uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
-  non_finite, rerun"""
+  non_finite, unit, rerun"""
 RERUN = "CASE WHEN job.run_id LIKE 'confirm%' THEN job.run_id END AS rerun"
 """Nearly always null, so that no row is sent with the text of a run id."""
+UNIT = "COALESCE(metric.unit, '') AS unit"
 BY_METRIC = "ORDER BY metric_name, timestamp, uuid\n"
 
 RECENT_HISTORY = (
@@ -101,7 +104,8 @@ RECENT_HISTORY = (
         "= :test",
         f"job.timestamp >= :oldest AND {before_run('job')}",
         "metric_name",
-        more=f"job.job_status, metric.verdict, metric.metric_value, metric.non_finite, {RERUN}, ",
+        more=f"job.job_status, metric.verdict, metric.metric_value, metric.non_finite, {UNIT}, {RERUN}, ",
+        units=", unit",
     )
     + BY_METRIC
 )
@@ -120,7 +124,7 @@ SELECT {POINT}
 FROM (
   SELECT
     job.uuid, job.timestamp, metric.metric_name, metric.metric_value, job.job_status, metric.verdict, metric.non_finite,
-    {RERUN},
+    {UNIT}, {RERUN},
     ROW_NUMBER() OVER (PARTITION BY metric.metric_name ORDER BY job.timestamp DESC, job.uuid DESC) AS place
   FROM metric_history AS metric
   CROSS JOIN job_history AS job

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ml_metrics.config.conditions import Condition
-from ml_metrics.core.model import Outcome, StoredMetric
-from ml_metrics.judge import Acceptance, HistoryNeeds, history_needs, replay, worse_side
+from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
+from ml_metrics.judge import Acceptance, HistoryNeeds, changes_in, history_needs, judge_run, replay, worse_side
 from ml_metrics.judge.history import RECENT, EarlierRuns, Elsewhere, series_of, worst
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, noisy, point, verdict
 
@@ -451,3 +451,30 @@ def test_a_row_without_a_value_is_worse_than_any_value() -> None:
     regression = config({"loss": condition({"percent_difference": 10}, "less")})
     (verdict,) = replay(regression, past, test=TEST).runs[-1].judgement.verdicts
     assert verdict.outcome == "non_finite"
+
+
+S_AND_MS = [("s" if run < 20 else "ms", (0.12 if run < 20 else 120) * (1 + run % 3 / 1000)) for run in range(40)]
+
+
+@pytest.mark.parametrize("rule", [{"comparison": "less"}, condition({"stddevs_from_mean": 4}, "less")])
+def test_a_metric_that_goes_on_in_another_unit_has_its_history_in_that_unit(rule: dict[str, Any]) -> None:
+    past = [
+        replace(row, unit=unit)
+        for (unit, _), row in zip(S_AND_MS, history([each for _, each in S_AND_MS]), strict=True)
+    ]
+    regression = config({"loss": rule})
+
+    def judged_in(unit: str, value: float, rows: list[StoredMetric]) -> Verdict:
+        now = {"status": JobStatus.SUCCESS, "run_key": "this", "now": NOW, "test": TEST}
+        (found,) = judge_run(regression, [Metric("loss", value, "loss", "final", unit=unit)], rows, **now).verdicts
+        return found
+
+    for unit, value, rows in (("ms", 120.1, past[:20]), ("s", 0.1201, past), ("ms", 120.1, past)):
+        found = judged_in(unit, value, rows)
+        assert (found.outcome, found.implausible) == (Outcome.PASS, False)
+        assert found.reference == pytest.approx(value, rel=0.01)
+    assert not changes_in(past)
+    assert {str(run.judgement.verdicts[0].outcome) for run in replay(regression, past, test=TEST).runs[10:]} == {"pass"}
+    # the unit was only stated wrongly before, or measures something else
+    for unit in ("ms", "tokens/s"):
+        assert judged_in(unit, 0.1201, past[:20]).reference == pytest.approx(0.12, rel=0.01)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
 from ml_metrics.airflow import warehouse
+from ml_metrics.alerts.causes import Start
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind, Report
-from ml_metrics.alerts.metric import streak_of
+from ml_metrics.alerts.metric import Streak, TestHistory, streak_of
 from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import MAX_DETAILED_METRICS, MAX_PROBLEMS, report_of, warnings_of
 from ml_metrics.config.loading import load_file
@@ -23,6 +25,7 @@ from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse import Incident
 from ml_metrics.warehouse.database import Database
 from simulated_runs import START, TEST, SimulatedRun, failed, good, run_of, simulate, with_test
+from unit.warehouse.records import record
 
 MANY = {f"metric-{number}": 1.0 for number in range(MAX_PROBLEMS + 1)}
 CONFIG = {
@@ -252,6 +255,14 @@ def test_a_level_that_changed_within_bounds_is_named() -> None:
     _, drift = suspects(*[good(throughput_final=1000 + day) for day in range(8)], *slow, broken)
     assert drift.startswith("throughput_final: the level fell from 1003.5 to 797.296 (-20.5 %)")
     assert f"first in run {run_of(9).key} of 2026-01-10 03:05" in drift
+
+
+@pytest.mark.parametrize(("year", "since"), [(2026, " since 22 Nov"), (2025, " since 22 Nov 2025")])
+def test_a_day_of_another_year_is_told_with_its_year(year: int, since: str) -> None:
+    ends = {"bad": datetime(year, 11, 22, tzinfo=UTC), "newest": datetime(2026, 11, 28, tzinfo=UTC)}
+    history = TestHistory(tuple(replace(record().job, uuid=key, timestamp=at) for key, at in ends.items()))
+    start = Start.of(Streak("bad", "", 3), run_of(1), RunFolder("nowhere"), history)
+    assert start.in_subject() == since
 
 
 LONG = f"gcr.io/my-project/mnist@sha256:{'c' * 64}"
