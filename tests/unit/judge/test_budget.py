@@ -50,6 +50,12 @@ def test_the_stronger_the_rarer(one: float, other: float) -> None:
     assert chance(max(one, other)) <= chance(min(one, other))
 
 
+@pytest.mark.parametrize(("strong", "alarms"), [(1, 6.9e-5), (1.5, 2.6e-5), (2, 1.5e-5), (3, 7.1e-6), (4, 3.3e-6)])
+def test_noise_brings_no_more_alarms_than_is_assumed(strong: float, alarms: float) -> None:
+    """`alarms` were counted in 2,400,000 nights of the metrics of `benchmarks/nights.py --budget`, 8 at the least."""
+    assert alarms / 1.4 <= chance(strong) <= 1.4 * alarms
+
+
 @pytest.mark.parametrize(("rule", "expected"), [
     ("no rise that lasts 3 runs", True), ("no fall of 2 % that lasts 5 runs, or off by less than 1 %", True),
     ("less than 0.96", False), ("less than mean + 4 sd", False), (None, False),
