@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, StoredMetric
-from ml_metrics.judge.together import EVERY_TEST, Place, attributes_shared, movements, position
+from ml_metrics.judge.level import LevelRule, follow
+from ml_metrics.judge.together import EVERY_TEST, Place, attributes_shared, movements, places, position
 from unit.warehouse.records import MONDAY
 
 SHIFT = math.log(1.08)
@@ -64,6 +65,23 @@ def test_a_night_in_which_every_test_moves() -> None:
     (found,) = movements(places)
     assert (found.cause, found.others) == (EVERY_TEST, 0)
     assert str(found).startswith("120 of 120 tests moved together, by 8")
+
+
+@pytest.mark.parametrize("nights", [0, 20])
+def test_a_slow_drift_is_named_as_a_step_is(nights: int) -> None:
+    """Where no test has lost anything in one night, the levels before the drift show what it has added up to."""
+    random, rows, shared = Random(6), [], {}
+    for number in range(24):
+        test, drift = f"test-{number}", 0.003 * (number % 2)
+        values = [1 + random.gauss(0, 0.02) + drift * max(0, run - 59) for run in range(60 + nights)]
+        level = follow(values, LevelRule(worse=1)).at(-1)
+        known = {"reference": level.reference, "spread": level.watched.noise, "baseline_points": len(values) - 1}
+        rows.append(
+            StoredMetric(test, MONDAY, "step_time_p50", values[-1], JobStatus.SUCCESS, None, test, unit="s", **known)
+        )
+        shared[test] = frozenset({f"zone {'ab'[number % 2]}"}), frozenset()
+    (found,) = places(rows, shared).values()
+    assert [one.cause for one in movements(found)] == ["zone b"] * bool(nights)
 
 
 def test_names_of_the_same_tests_are_told_together() -> None:
