@@ -81,7 +81,7 @@ def cause_of(
     node: NodeOfRun | None = None,
     shared: str = "",
 ) -> str:
-    """Return the cause of the problems of a run, which other tests may share; empty if none is known.
+    """The cause of the problems of a run, which other tests may share; empty if none is known.
 
     `shared` is the one with which its metrics moved together with those of other tests.
     """
@@ -113,7 +113,7 @@ def _verdicts(state: RunState, problems: Iterable[str]) -> list[Verdict | None]:
 
 
 def specific_error(line: str) -> str:
-    """Return an error without its numbers; empty if it is too generic."""
+    """An error without its numbers; empty if it is too generic."""
     kind, _, text = line.partition(":")
     words = len(re.findall("[A-Za-z]{3,}", text))
     if UNSPECIFIC.fullmatch(line) or (words < WORDS_OF_AN_ERROR and "NotFound" not in kind):
@@ -122,7 +122,7 @@ def specific_error(line: str) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """Return a text without the parts that differ each time: numbers, addresses in memory, random parts of paths."""
+    """A text without the parts that differ each time: numbers, addresses in memory, random parts of paths."""
     return ANYWHERE.sub("#", text)
 
 
@@ -155,7 +155,7 @@ def _of_change(test: TestDefinition, run: Run, state: RunState, problems: Collec
 
 
 def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse: Warehouse) -> Movement | None:
-    """Return what moved each of some broken metrics of a run, and other tests in the same night; None if nothing did.
+    """What moved each of some broken metrics of a run, and other tests in the same night; None if nothing did.
 
     A metric that moved further than the tests with which it moved is broken by itself.
     """
@@ -195,7 +195,7 @@ def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse
 
 
 def cause_of_movement(together: Movement) -> str:
-    """Return the cause of tests that moved together. What is new has the same text as where it is found otherwise."""
+    """The cause of tests that moved together. What is new has the same text as where it is found otherwise."""
     return together.cause if together.cause.startswith("new ") else f"{MOVED}{together.cause}"
 
 
@@ -280,7 +280,7 @@ class NodeOfRun:
     """By metric: the slowest node of the run, if one of them is slow."""
 
     def explains(self, verdict: Verdict) -> NodeEffect | None:
-        """Return the node without whose effect the value of a metric would be within its bounds; None if none is."""
+        """The node without whose effect the value of a metric would be within its bounds; None if none is."""
         value, bounds, metric = finite(verdict.value), verdict.bounds, verdict.metric
         own = set(filter(None, (self.workload.nodes or self.workload.node or "").split(",")))
         if not own or value is None or value <= 0 or bounds is None or value <= bounds.upper:
@@ -320,7 +320,7 @@ class NodeOfRun:
 def level_change(
     now: StoredMetric, history: MetricHistory, first_failed: str, attributes: Mapping[str, Mapping[str, str]]
 ) -> str:
-    """Return a sentence on the last change of the metric's level if it may have led to the failure; else empty.
+    """A sentence on the last change of the metric's level if it may have led to the failure; else empty.
 
     Such a change came before the first failed run, and not in the opposite direction of the value that failed.
     """

@@ -60,7 +60,7 @@ MAX_REASONS, MAX_REASON_LENGTH = 100, 500
 
 
 def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Message:
-    """Return the message about a run, whose size is limited."""
+    """The message about a run, whose size is limited."""
     total = report.total or len(report.problems)
     told = f"{report.problems[0].short}{report.start}" if report.problems else report.headline
     more = f" (+{total - 1:,} more)" if total > 1 else ""
@@ -201,7 +201,7 @@ def _with_short_links(facts: Sequence[Fact], room: Room) -> tuple[Fact, ...]:
 
 
 def cut(value: Any, limit: int) -> Any:
-    """Return a record with all of its texts cut, except addresses and the names of problems and pictures."""
+    """A record with all of its texts cut, except addresses and the names of problems and pictures."""
     if isinstance(value, str) and not isinstance(value, Enum):
         return value if len(value) <= limit else f"{value[: limit - 1]}…"
     if isinstance(value, tuple):
@@ -213,7 +213,7 @@ def cut(value: Any, limit: int) -> Any:
 
 
 def encoded_size(text: str) -> int:
-    """Return the size of a text in a mail, where each byte beyond ASCII takes three."""
+    """The size of a text in a mail, where each byte beyond ASCII takes three."""
     data = text.encode(errors="replace")
     return len(data) + 2 * len(data.translate(None, PLAIN))
 

@@ -77,7 +77,7 @@ def _digest(
 
 
 def silent_in(test: TestDefinition, rows: Iterable[StoredMetric], limit: int) -> list[Undecided]:
-    """Return the conditions that have not decided, from the rows of as many runs as `runs_of` returns."""
+    """The conditions that have not decided, from the rows of as many runs as `runs_of` returns."""
     return undecided(test.regression_test_config, rows, test.name, limit) if limit else []
 
 
@@ -89,7 +89,7 @@ def is_read(test: TestDefinition) -> bool:
 
 
 def runs_of(test: TestDefinition, limit: int) -> int:
-    """Return how many of the newest runs of a test are needed to find its silent conditions."""
+    """How many of the newest runs of a test are needed to find its silent conditions."""
     # some jobs may have failed
     return min(MAX_RUNS, runs_to_read(test.regression_test_config, limit) + 30)
 

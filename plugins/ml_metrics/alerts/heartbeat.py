@@ -119,7 +119,7 @@ def send_heartbeats(
 def compose_heartbeat(
     key: str, heartbeat: Heartbeat, recipients: Sequence[str], sender: str, dashboard_url: str
 ) -> Message:
-    """Return the message about tests that did not run and metrics that were not judged. It is sent even without any."""
+    """The message about tests that did not run and metrics that were not judged. It is sent even without any."""
     headline, dashboard = headline_of(heartbeat), Fact("dashboard", "Open the dashboard", f"{dashboard_url}/")
     told = ("unsent", "broken", "missed", "undecided", "unfit")
     reasons = [
@@ -152,7 +152,7 @@ def compose_heartbeat(
 
 
 def headline_of(heartbeat: Heartbeat) -> str:
-    """Return what is worst about the tests, for example `2 of 9 tests cannot run, 1 is failing`."""
+    """What is worst about the tests, for example `2 of 9 tests cannot run, 1 is failing`."""
     number, tests = heartbeat.number, counted(heartbeat.tests, "test")
     parts = _counted(
         (number("broken"), "cannot run"),
@@ -177,7 +177,7 @@ def headline_of(heartbeat: Heartbeat) -> str:
 
 
 def counts_of(heartbeat: Heartbeat) -> str:
-    """Return how many of the tests ran as scheduled, and what the others did. Each test is counted once."""
+    """How many of the tests ran as scheduled, and what the others did. Each test is counted once."""
     number = heartbeat.number
     scheduled = _counted(
         (number("on_time"), "ran as scheduled"),
@@ -198,14 +198,14 @@ def counts_of(heartbeat: Heartbeat) -> str:
 
 
 def _counted(*parts: tuple[int, *tuple[str, ...]]) -> list[str]:
-    """Return each number that is not 0 with its words: those for one, and those for several if they differ."""
+    """Each number that is not 0 with its words: those for one, and those for several if they differ."""
     return [f"{number} {words[0 if number == 1 else -1]}" for number, *words in parts if number]
 
 
 def findings(
     tests: Sequence[TestDefinition], warehouse: Warehouse, silent_runs: int
 ) -> dict[str, tuple[list[Line], list[Line]]]:
-    """Return the conditions of each test with any runs that do not decide, and those that do not fit.
+    """The conditions of each test with any runs that do not decide, and those that do not fit.
 
     One query reads the runs of all tests that need at most as many as a baseline, and one those of the others.
     """
@@ -231,7 +231,7 @@ def newest(rows: Rows, runs: int) -> Rows:
 
 
 def _unfit(test: TestDefinition, rows: Rows, others: Mapping[str, Rows]) -> Iterator[Line]:
-    """Yield the conditions of a test that its past runs show to be too narrow for the noise, or far too wide."""
+    """The conditions of a test that its past runs show to be too narrow for the noise, or far too wide."""
     from ml_metrics.judge import misfits  # imports numpy
 
     config = test.regression_test_config
@@ -258,7 +258,7 @@ def _compared(tests: Mapping[str, TestDefinition], warehouse: Warehouse) -> dict
 def week_of(
     tests: Sequence[KnownTest], warehouse: Warehouse, since: datetime, now: datetime
 ) -> tuple[dict[str, list[Line]], Counter[str]]:
-    """Return the lines about tests that did not run as they should since a time, and how many are in other states."""
+    """The lines about tests that did not run as they should since a time, and how many are in other states."""
     lines, counts, ran = defaultdict[str, list[Line]](list), Counter[str](), warehouse.runs.scheduled(since)
     for test in tests:
         state, line = _week_of_test(test, ran.get(test.test), since, now)

@@ -70,7 +70,7 @@ def note_import_error(filename: str, stacktrace: str) -> None:
 
 
 def read_import_errors(settings: Settings, now: datetime) -> tuple[list[DagImportError], list[str]]:
-    """Return the errors that last, and the documents of those that are fixed."""
+    """The errors that last, and the documents of those that are fixed."""
     documents = _documents(settings)
     lasting: list[DagImportError] = []
     mended: list[str] = []

@@ -43,7 +43,7 @@ ADVICE: dict[str, str] = {
 
 
 def job_words(workload: Workload, error: str) -> tuple[str, str]:
-    """Return the text of a failed job in a subject, and all that is known. `error` is the last one of its log."""
+    """The text of a failed job in a subject, and all that is known. `error` is the last one of its log."""
     reason, detail = workload.failure_reason or "", _first_sentence(workload.detail or "")
     if reason == OUT_OF_MEMORY:
         return (short := f"out of memory ({memory_of(workload)})"), short
@@ -66,7 +66,7 @@ def job_words(workload: Workload, error: str) -> tuple[str, str]:
 
 
 def job_facts(workload: Workload, headline: str) -> Iterator[Fact]:
-    """Yield the reason under its name in docs and lists, and the cluster's own message unless the headline has it."""
+    """The reason under its name in docs and lists, and the cluster's own message unless the headline has it."""
     if workload.failure_reason:
         yield Fact("reason", workload.failure_reason)
     detail = " ".join((workload.detail or "").split())
@@ -75,7 +75,7 @@ def job_facts(workload: Workload, headline: str) -> Iterator[Fact]:
 
 
 def memory_of(workload: Workload) -> str:
-    """Return limit and peak: `limit 2Gi, highest measured 1.99Gi`."""
+    """Limit and peak: `limit 2Gi, highest measured 1.99Gi`."""
     limit = f"limit {workload.memory_limit}" if workload.memory_limit else "no limit, the node had none left"
     peak = workload.peak_memory_bytes
     if not peak:
@@ -91,7 +91,7 @@ def _first_sentence(text: str) -> str:
 
 
 def advice_on(problem: str, state: RunState, metric: str) -> str:
-    """Return what to do about a kind of problem; empty if only earlier runs can show that."""
+    """What to do about a kind of problem; empty if only earlier runs can show that."""
     kind = problem.partition(":")[0]
     if kind == "job_status":
         return _on_job(state.workload)
@@ -132,7 +132,7 @@ def _on_missing(metric: str, state: RunState) -> str:
 
 
 def log_of(folder: RunFolder, attempt: int, number: int = SHOWN_LINES) -> Log | None:
-    """Return the last lines of the container that failed in an attempt; None if no logs are listed."""
+    """The last lines of the container that failed in an attempt; None if no logs are listed."""
     logs = [log for log in read_logs(folder) if log.attempt == attempt]
     failing = failing_log(logs, attempt)
     if failing is None:
@@ -147,7 +147,7 @@ def log_of(folder: RunFolder, attempt: int, number: int = SHOWN_LINES) -> Log | 
 
 
 def error_in(lines: Sequence[str]) -> str:
-    """Return the last error that a log ends with; empty if no line looks like one."""
+    """The last error that a log ends with; empty if no line looks like one."""
     for line in reversed(lines):
         if error := error_of(line.rstrip()):
             return cut(error, MAX_ERROR_LENGTH)
@@ -162,7 +162,7 @@ def why(
     references: Mapping[str, Reference] = MappingProxyType({}),
     attributes: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> str:
-    """Return the reason for the state of a run; empty if nothing is wrong.
+    """The reason for the state of a run; empty if nothing is wrong.
 
     `rows` are its metrics, or those that broke; `error` is the last one of its log. `references`: what its metrics are
     compared with, as far as that is known. `attributes`: what is recorded about the runs around the changes of levels.
@@ -180,7 +180,7 @@ def why(
 
 
 def state_of(metric: StoredMetric) -> str:
-    """Return a metric with its value and, if it broke, with what it had to be: `loss = 2.08, must be below 0.05`."""
+    """A metric with its value and, if it broke, with what it had to be: `loss = 2.08, must be below 0.05`."""
     if metric.outcome in STATES:
         return f"{metric.metric} {STATES[metric.outcome]}"
     text = f"{metric.metric} = {exact([metric.value], metric.unit)[0]}"
@@ -192,7 +192,7 @@ def state_of(metric: StoredMetric) -> str:
 
 
 def last_error(run: JobRow) -> str:
-    """Return the error with which the log of a failed run ends, or else its last line; empty if there is none."""
+    """The error with which the log of a failed run ends, or else its last line; empty if there is none."""
     folder = folder_of(run) if run.job_status != JobStatus.SUCCESS else None
     if folder is None:
         return ""
@@ -205,7 +205,7 @@ def last_error(run: JobRow) -> str:
 
 
 def folder_of(run: JobRow) -> RunFolder | None:
-    """Return the run folder of a run, or None if the name of the test or the run cannot be that of a folder."""
+    """The run folder of a run, or None if the name of the test or the run cannot be that of a folder."""
     if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
         return None
     root = Settings.load().storage_root

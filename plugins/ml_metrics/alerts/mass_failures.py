@@ -128,7 +128,7 @@ def follow_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime)
 
 
 def _outbreak(opened: Mapping[str, datetime], fewest: int) -> list[str]:
-    """Return the tests of a mass failure, the first one first: those within the hour that made it one, and later ones.
+    """The tests of a mass failure, the first one first: those within the hour that made it one, and later ones.
 
     Whenever this is asked, the first one is the same.
     """
@@ -166,7 +166,7 @@ def _what(tests: Sequence[str], members: Mapping[str, Incident]) -> str:
 def _notice(
     headline: str, tests: Sequence[str], members: Mapping[str, Incident], warehouse: Warehouse, mail: MailSettings
 ) -> Notice:
-    """Return what is known: each cause once, those with the most tests first, and what failed in the first tests."""
+    """What is known: each cause once, those with the most tests first, and what failed in the first tests."""
     counts = Counter(one.cause for one in members.values())
     causes = sorted(counts, key=lambda cause: (not cause, -counts[cause], cause))
     ranked = sorted(members, key=lambda test: (causes.index(members[test].cause), test))
@@ -197,7 +197,7 @@ def _notice(
 
 
 def what_failed(about: StoredMessage | None, incident: Incident | None) -> str:
-    """Return what failed in a test, as the message about it states it, and what that costs."""
+    """What failed in a test, as the message about it states it, and what that costs."""
     # one message may be about the files of several tests
     is_own = about is not None and (incident is None or about.test == incident.test)
     reasons = about.reasons if about is not None and is_own else ()
@@ -263,7 +263,7 @@ def reason_to_hold(
     mail: MailSettings,
     now: datetime,
 ) -> str:
-    """Return why a message waits for one about several tests; empty if it does not."""
+    """Why a message waits for one about several tests; empty if it does not."""
     if _is_one_of_many(run.test, warehouse, now):
         return PART_OF_MASS_FAILURE
     if kind is MessageKind.RECOVERED and incident is not None and incident.cause:

@@ -35,7 +35,7 @@ STATES = {"missing": "is missing", "non_finite": "is not a finite number"}
 
 
 def metric_words(problem: str, verdict: Verdict, reference: Reference | None = None) -> tuple[str, str]:
-    """Return the text of a metric's problem in a subject: `step_time +8.42 % to 845 ms`, and its sentence in a message.
+    """The text of a metric's problem in a subject: `step_time +8.42 % to 845 ms`, and its sentence in a message.
 
     `reference` is what the value is compared with; None for the baseline of the verdict.
     """
@@ -60,7 +60,7 @@ def metric_words(problem: str, verdict: Verdict, reference: Reference | None = N
 
 
 def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple[str, str]:
-    """Return a value, and its requirement: `below 0.05`, `at least 3`, `between 1 and 2`."""
+    """A value, and its requirement: `below 0.05`, `at least 3`, `between 1 and 2`."""
     shown, low, high = readable([value, finite(bounds.lower), finite(bounds.upper)], unit)
     if math.isinf(bounds.lower) and math.isinf(bounds.upper):
         return shown, "a finite number"
@@ -74,7 +74,7 @@ def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple
 
 
 def change_of(verdict: Verdict, known: Reference | None = None) -> tuple[str, str]:
-    """Return how far a value that is out of bounds is from its reference: `+8.42 % to`, `+8.42 % against 779 ms`.
+    """How far a value that is out of bounds is from its reference: `+8.42 % to`, `+8.42 % against 779 ms`.
 
     Both are empty if that is unknown or meaningless, and the first one if it is more than ten times the reference.
     """
@@ -98,7 +98,7 @@ def change_of(verdict: Verdict, known: Reference | None = None) -> tuple[str, st
 
 
 def further_reasons(verdict: Verdict) -> str:
-    """Return the rest of the reason of a verdict, apart from value, bounds and baseline, such as how sure it is."""
+    """The rest of the reason of a verdict, apart from value, bounds and baseline, such as how sure it is."""
     if verdict.value is None or verdict.bounds is None:
         return ""
     violated = violation(verdict.value, verdict.bounds, verdict.unit)
@@ -124,7 +124,7 @@ class Streak:
 
 
 def streak_of(run_key: str, earlier: Sequence[tuple[str, bool]]) -> Streak:
-    """Return the streak that ends with a failed run. `earlier`: the runs before it, oldest first, True if failed."""
+    """The streak that ends with a failed run. `earlier`: the runs before it, oldest first, True if failed."""
     first, length = run_key, 1
     for key, failed in reversed(earlier):
         if not failed:
@@ -148,7 +148,7 @@ class MetricHistory:
         return cls(tuple(reversed(newest)), frozenset(accepted))
 
     def points(self) -> list[StoredMetric]:
-        """Return the values of successful runs since the accepted level, for the search for change points."""
+        """The values of successful runs since the accepted level, for the search for change points."""
         start = max((index for index, value in enumerate(self.values) if value.run_key in self.accepted), default=0)
         return [value for value in self.values[start:] if value.job_status is JobStatus.SUCCESS]
 
@@ -156,7 +156,7 @@ class MetricHistory:
         return reference_of(now, self.values, self.accepted)
 
     def streak(self, now: StoredMetric, reference: Reference | None) -> Streak:
-        """Return the runs with the same problem: those at the level of a failed value, else those that broke."""
+        """The runs with the same problem: those at the level of a failed value, else those that broke."""
         if now.outcome is not Outcome.FAIL or reference is None or not (reference.since and reference.good):
             judged = [value for value in self.values if value.outcome and value.outcome is not Outcome.SKIPPED]
             return streak_of(now.run_key, [(value.run_key, value.outcome in BROKEN) for value in judged])
@@ -184,7 +184,7 @@ class TestHistory:
 
 
 def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fact]:
-    """Yield what the headline does not state: the baseline, the rule, how sure the verdict is, and the last values.
+    """What the headline does not state: the baseline, the rule, how sure the verdict is, and the last values.
 
     The baseline is the one of the verdict: only the judge computes it. A rule with a fixed bound is in the headline.
     """
@@ -203,7 +203,7 @@ def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fa
 
 
 def as_stored(verdict: Verdict, run: Run, at: datetime) -> StoredMetric:
-    """Return the row that a verdict becomes: a message may be written before the warehouse has it."""
+    """The row that a verdict becomes: a message may be written before the warehouse has it."""
     bounds = verdict.bounds
     return StoredMetric(
         run_key=run.key,
@@ -251,7 +251,7 @@ def picture_of(
 
 
 def failed_runs(values: Iterable[StoredMetric]) -> frozenset[str]:
-    """Return the keys of the runs that failed, by their status or by the outcome of the metric."""
+    """The keys of the runs that failed, by their status or by the outcome of the metric."""
     return frozenset(
         value.run_key
         for value in values

@@ -105,7 +105,7 @@ class Night:
         return f"{said}; {counted(self.tests, 'test')} ran, {counted(self.judged, 'metric')} judged"
 
     def shown(self, room: int = LINES - 2) -> Iterator[tuple[str, Line]]:
-        """Yield as many lines as there is room for, each with its section. What is left out is counted."""
+        """As many lines as there is room for, each with its section. What is left out is counted."""
         sections = [(label, lines) for name, label in SECTIONS.items() if (lines := getattr(self, name))]
         room = max(0, room - len(sections))
         for label, lines in sections:
@@ -266,7 +266,7 @@ def budget_of(budgets: Mapping[str, float], owner: str) -> str:
 
 
 def alarms_of(warehouse: Warehouse, since: datetime, until: datetime) -> list[Alarm]:
-    """Return the alarms of a night, as strong as they were at its end."""
+    """The alarms of a night, as strong as they were at its end."""
     told = {
         one.run_key: one
         for one in warehouse.messages.since(since, limit=MOST_MESSAGES)
@@ -292,7 +292,7 @@ def alarms_of(warehouse: Warehouse, since: datetime, until: datetime) -> list[Al
 def _series(
     warehouse: Warehouse, rows: Sequence[StoredMetric], until: datetime
 ) -> dict[tuple[str, str], list[StoredMetric]]:
-    """Return the values of the tests and metrics of some rows, oldest first."""
+    """The values of the tests and metrics of some rows, oldest first."""
     found: dict[tuple[str, str], list[StoredMetric]] = defaultdict(list)
     if rows:
         tests, metrics = (sorted({getattr(row, name) for row in rows}) for name in ("test", "metric"))
@@ -353,7 +353,7 @@ def _budgets(
 
 
 def _uses(warehouse: Warehouse, until: datetime, is_shown: Callable[[str], bool]) -> Iterator[Use]:
-    """Yield the metrics with the most alarms of four weeks that came and went, each with a proposal."""
+    """The metrics with the most alarms of four weeks that came and went, each with a proposal."""
     closed = [one for one in warehouse.incidents.closed_since(until - LOOKED_BACK) if is_shown(one.test)]
     began = warehouse.messages.by_key([one.opened_by for one in closed], until - LOOKED_BACK - HISTORY)
     count: Counter[tuple[str, str]] = Counter()

@@ -66,7 +66,7 @@ FOR_RECIPIENTS = {MessageKind.TRIAL, MessageKind.COST, MessageKind.ANSWER}
 
 
 def channels_for(channels: Sequence[Channel], kind: MessageKind, held_because: str) -> list[Channel]:
-    """Return the channels that a message is sent on now, whether or not it waits for the digest."""
+    """The channels that a message is sent on now, whether or not it waits for the digest."""
     trackers = [one for one in channels if one.name.partition(":")[0] in TRACKERS]
     if kind is MessageKind.RESULT:
         return trackers

@@ -52,7 +52,7 @@ class Problems:
 
 
 def problems_of(state: RunState) -> Problems:
-    """Return the problems of a run, even if its gate task was killed before it wrote its decision."""
+    """The problems of a run, even if its gate task was killed before it wrote its decision."""
     gate, judgement = state.gate, state.judgement
     # a document of an older version has one name for all problems of the job
     own = gate.problems if gate is not None else {}
@@ -72,25 +72,25 @@ def problems_of(state: RunState) -> Problems:
 
 
 def metric_of(problem: str) -> str:
-    """Return the metric that a problem is about; empty if it is about the job or a task."""
+    """The metric that a problem is about; empty if it is about the job or a task."""
     kind, _, metric = problem.partition(":")
     return "" if kind in {"job_status", "task", OVERDUE, "file", "dag", "schedule"} else metric
 
 
 def level_of(problem: str) -> str:
-    """Return the metric whose level changed; empty if that is not the problem."""
+    """The metric whose level changed; empty if that is not the problem."""
     kind, _, metric = problem.partition(":")
     return metric if kind == "change_point" else ""
 
 
 def changed_metric_of(problem: str) -> str:
-    """Return the metric whose new level a person can accept; empty if the problem is not that of a value."""
+    """The metric whose new level a person can accept; empty if the problem is not that of a value."""
     kind, _, metric = problem.partition(":")
     return metric if kind in {"out_of_bounds", "change_point"} else ""
 
 
 def levels_of(warehouse: Warehouse, incident: Incident) -> dict[str, str]:
-    """Return the metrics whose new level can be accepted, each with the first run of the incident that has a value."""
+    """The metrics whose new level can be accepted, each with the first run of the incident that has a value."""
     left = list(dict.fromkeys(filter(None, map(changed_metric_of, incident.reported))))[:MOST_LEVELS]
     levels: dict[str, str] = {}
     for run in incident.run_keys:
@@ -102,7 +102,7 @@ def levels_of(warehouse: Warehouse, incident: Incident) -> dict[str, str]:
 
 
 def short_name(problem: str) -> str:
-    """Return the text of a problem of which only the name is stored."""
+    """The text of a problem of which only the name is stored."""
     if problem in SHORT_NAMES:
         return SHORT_NAMES[problem].format("")
     kind, _, subject = problem.partition(":")
@@ -126,7 +126,7 @@ KINDS = {
 def worst_first(
     problems: Iterable[str], verdicts: Mapping[str, Verdict], reported: Collection[str] = frozenset()
 ) -> list[str]:
-    """Return the names of problems: what was not reported before, then the job and its tasks, then by distance."""
+    """The names of problems: what was not reported before, then the job and its tasks, then by distance."""
     known = set(reported)
 
     def rank(problem: str) -> tuple[bool, bool, float]:
@@ -139,6 +139,6 @@ def worst_first(
 
 
 def counted(problems: Iterable[str]) -> tuple[str, ...]:
-    """Return how many problems of each kind there are: `19,990 out of bounds`, `10 missing`."""
+    """How many problems of each kind there are: `19,990 out of bounds`, `10 missing`."""
     kinds = Counter(KINDS.get(problem.partition(":")[0], "of the job") for problem in problems)
     return tuple(f"{number:,} {kind}" for kind, number in kinds.most_common())

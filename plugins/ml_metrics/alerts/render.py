@@ -24,19 +24,19 @@ def render(template: str, values: Mapping[str, object]) -> str:
 
 
 def one_line(text: str, limit: int = 180) -> str:
-    """Return text that is safe in a header: one line of limited length, without encoded words (`=?utf-8?q?=0A?=`)."""
+    """Text that is safe in a header: one line of limited length, without encoded words (`=?utf-8?q?=0A?=`)."""
     flat = re.sub(r"\s+", " ", printable(text)).replace("=?", "= ?").strip()
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def cut_name(name: str, limit: int = 40) -> str:
-    """Return a name in one line, cut in the middle: names of one family differ in their last letters."""
+    """A name in one line, cut in the middle: names of one family differ in their last letters."""
     flat = one_line(name, len(name) * 2)
     return flat if len(flat) <= limit else f"{flat[: (limit - 1) // 2]}…{flat[-(limit // 2) :]}"
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters and marks of the writing direction."""
+    """The text without control characters and marks of the writing direction."""
     lines = re.split(r"\r\n|[\n\r\v\f\x85\u2028\u2029]", text)
     return "\n".join("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
 
@@ -73,7 +73,7 @@ def _plain(text: str, indent: int = 0) -> str:
 
 
 def _prose(text: str, indent: int = 0) -> str:
-    """Return a paragraph for plain text, in lines that a terminal shows whole. All but the first are indented."""
+    """A paragraph for plain text, in lines that a terminal shows whole. All but the first are indented."""
     flat = re.sub(r"\s+", " ", printable(text)).strip()
     return textwrap.fill(flat, 78, subsequent_indent=" " * (indent + 2), break_long_words=False, break_on_hyphens=False)
 
@@ -88,12 +88,12 @@ JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
 
 
 def units(text: str) -> int:
-    """Return the length in UTF-16, which no service exceeds: an emoji counts twice."""
+    """The length in UTF-16, which no service exceeds: an emoji counts twice."""
     return len(text) + sum(letter > "\uffff" for letter in text)
 
 
 def size(text: str) -> int:
-    """Return the length in bytes inside a JSON document, in the longer of UTF-8 and UTF-16."""
+    """The length in bytes inside a JSON document, in the longer of UTF-8 and UTF-16."""
     return max(len(json.dumps(text, ensure_ascii=False).encode(errors="replace")), 2 * units(text))
 
 
@@ -112,7 +112,7 @@ def cut(text: str, limit: int, *, escape: Escape = str, measure: Measure = units
 
 
 def cut_lines(text: str, limit: int) -> str:
-    """Return the text, or as many whole lines as fit, with a note of how many are left out."""
+    """The text, or as many whole lines as fit, with a note of how many are left out."""
     head = text[: limit + 1]
     if len(head) == len(text) and units(text) <= limit:
         return text
@@ -133,7 +133,7 @@ def _left_out(lines: int) -> str:
 
 
 def without_tags(text: str) -> str:
-    """Return text whose angle brackets are quotation marks, for services that read HTML, mentions or links in them."""
+    """Text whose angle brackets are quotation marks, for services that read HTML, mentions or links in them."""
     return printable(text).replace("<", "\u2039").replace(">", "\u203a")
 
 
@@ -147,7 +147,7 @@ def bullets(
     measure: Measure = units,
     more: str = "more",
 ) -> list[str]:
-    """Return a line for each problem, as many as fit, and one that counts the others."""
+    """A line for each problem, as many as fit, and one that counts the others."""
     note = "• and {:,} {}"
     lines: list[str] = []
     left = limit - measure(note.format(len(reasons), more)) - 1
@@ -162,7 +162,7 @@ def bullets(
 
 
 def fitting(links: Iterable[Fact], *, limit: int, most: int, measure: Measure = units) -> list[Fact]:
-    """Return the links that fit. An address is never cut."""
+    """The links that fit. An address is never cut."""
     found: list[Fact] = []
     for link in links:
         needed = measure(link.link) + measure(link.name)
@@ -177,5 +177,5 @@ MAX_LENGTH = 500
 
 
 def escaped(text: str) -> str:
-    """Return a text in one line, in which nothing is a link, a tag, a mention or an emphasis."""
+    """A text in one line, in which nothing is a link, a tag, a mention or an emphasis."""
     return _MARKS.sub(r"\\\1", one_line(text, MAX_LENGTH))

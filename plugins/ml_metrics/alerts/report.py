@@ -66,7 +66,7 @@ def report_of(
     incident: Incident | None = None,
     node: NodeOfRun | None = None,
 ) -> Report:
-    """Return the report about a run with the given problems. Without the warehouse it uses the run folder alone.
+    """The report about a run with the given problems. Without the warehouse it uses the run folder alone.
 
     `incident`: the one that was open before this run. What it reported comes after what is new.
     `node`: what is known about the nodes of the run.
@@ -143,7 +143,7 @@ class Details:
     """The name of the problem that comes first, and its subject."""
 
     def problem(self, name: str, sentence: str) -> Problem:
-        """Return a problem with its facts. The first one is what the message is mainly about."""
+        """A problem with its facts. The first one is what the message is mainly about."""
         verdict = self.verdicts.get(metric_of(name))
         if not self.main[0]:
             self.main = (name, metric_of(name) or THE_JOB)
@@ -188,7 +188,7 @@ class Details:
         return self.starts[streak]
 
     def first_look(self) -> str:
-        """Return what to do first about the main problem: by its kind, and by the runs before."""
+        """What to do first about the main problem: by its kind, and by the runs before."""
         name, subject = self.main
         if not name:
             return ""
@@ -214,7 +214,7 @@ class Details:
         return self._start(streak, self.history).in_subject()
 
     def suspects(self) -> tuple[str, ...]:
-        """Return when the other problems started, earlier changes of levels, and what slows a node or a host down."""
+        """When the other problems started, earlier changes of levels, and what slows a node or a host down."""
         if self.history is None:
             return ()
         others: dict[Streak, list[str]] = {}  # problems with the same streak share a sentence
@@ -233,7 +233,7 @@ def recovery_of(
     history: TestHistory | None,
     warehouse: Warehouse | None,
 ) -> tuple[str, str, tuple[str, ...], tuple[Fact, ...]]:
-    """Return the headline of a recovery, after how long it is, sentences, and each metric that was broken."""
+    """The headline of a recovery, after how long it is, sentences, and each metric that was broken."""
     reasons = tuple(dict.fromkeys((*incident.reported, *incident.reasons)))
     now: list[Fact] = []
     short = ""
@@ -270,7 +270,7 @@ def _broken_value(verdict: Verdict, run: Run, incident: Incident, warehouse: War
 
 
 def _how_long(incident: Incident, run: Run, workload: Workload, history: TestHistory | None) -> tuple[str, str]:
-    """Return for how long the test was broken, in how many runs and since when: `4 days`, `in 4 runs, since TIME`."""
+    """For how long the test was broken, in how many runs and since when: `4 days`, `in 4 runs, since TIME`."""
     jobs = [job for job in history.jobs if job.uuid != run.key] if history is not None else []
     keys, since, number = [job.uuid for job in jobs], incident.opened_at, ""
     if first := next((key for key in incident.run_keys if key in keys), ""):
@@ -297,7 +297,7 @@ def _regression_costs(state: RunState, metrics: Iterable[str]) -> list[str]:
 
 
 def cost_of_incident(state: RunState, problems: Iterable[str]) -> str:
-    """Return the weekly cost of the regression of a run, or `missing` with the reason; empty if no metric is broken."""
+    """The weekly cost of the regression of a run, or `missing` with the reason; empty if no metric is broken."""
     metrics = [metric for problem in problems if (metric := metric_of(problem))]
     if not metrics or state.efficiency is None:
         return ""
@@ -326,7 +326,7 @@ def buttons_of(
 
 
 def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:
-    """Yield the warnings of the collector and the test file, and metrics that should alert but have no condition."""
+    """The warnings of the collector and the test file, and metrics that should alert but have no condition."""
     yield from state.collected.warnings if state.collected else ()
     yield from state.efficiency.warnings if state.efficiency else ()
     with suppress(MlMetricsError, OSError):  # the file was removed or broken since the run

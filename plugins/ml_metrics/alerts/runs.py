@@ -126,7 +126,7 @@ class RunNotifier:
                 )
 
     def _decide(self, test: TestDefinition, seconds: float) -> tuple[Decision | None, bool]:
-        """Return the decision, and whether senders have to decide about a recovery: the warehouse is unreachable."""
+        """The decision, and whether senders have to decide about a recovery: the warehouse is unreachable."""
         if self.warehouse is not None:
             strict = replace(self, state=self.state.strict())
             try:
@@ -268,7 +268,7 @@ class RunNotifier:
     def _cause(
         self, test: TestDefinition, kind: MessageKind, news: set[str], node: NodeOfRun | None
     ) -> tuple[str, Movement | None]:
-        """Return the cause of new problems, and what moved the test with others, if that is known.
+        """The cause of new problems, and what moved the test with others, if that is known.
 
         A failure to find the cause is logged.
         """
@@ -289,7 +289,7 @@ class RunNotifier:
         return cause, together if cause == shared else None
 
     def _held_by_budget(self, incident: Incident | None) -> StoredMessage | None:
-        """Return the message that opened an incident, if the alert budget holds it back."""
+        """The message that opened an incident, if the alert budget holds it back."""
         if incident is None or self.warehouse is None:
             return None
         found = self.warehouse.messages.by_key([incident.opened_by], incident.opened_at - timedelta(days=1))

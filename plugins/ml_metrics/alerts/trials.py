@@ -55,7 +55,7 @@ class Start:
 
     @classmethod
     def of(cls, state: RunState) -> Start | None:
-        """Return how a run that has a folder was started; None if it is regular, or if its folder cannot be read."""
+        """How a run that has a folder was started; None if it is regular, or if its folder cannot be read."""
         try:
             if not state.trial:
                 return None
@@ -79,7 +79,7 @@ class Start:
         return cls(changed, str(dag_run.get("triggering_user_name") or ""), addresses_in(given))
 
     def recipients(self, domain: str) -> tuple[str, ...]:
-        """Return the given addresses, else that of the user, as far as it is known."""
+        """The given addresses, else that of the user, as far as it is known."""
         if self.addresses:
             return self.addresses
         domain = domain.strip().removeprefix("@")
@@ -89,7 +89,7 @@ class Start:
 
 
 def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root: str) -> Start | None:
-    """Return how a run was started, whether or not it has a folder; None if it is regular."""
+    """How a run was started, whether or not it has a folder; None if it is regular."""
     with suppress(MlMetricsError):
         if state.has_begun:
             return Start.of(state)
@@ -103,14 +103,14 @@ def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root
 def trial_message(
     test: TestDefinition, run: Run, state: RunState, start: Start, *, warehouse: Warehouse | None, mail: MailSettings
 ) -> Message | None:
-    """Return the message about a trial that has ended; None if nobody can receive it."""
+    """The message about a trial that has ended; None if nobody can receive it."""
     url, lines = mail.dashboard_url, mail.log_lines
     notice = trial_notice(test, run, state, warehouse=warehouse, dashboard_url=url, log_lines=lines)
     return _message(run, notice, start, mail, mail.sender_of(test))
 
 
 def trial_notification(run: Run, start: Start, mail: MailSettings, event: str, sentence: str) -> Message | None:
-    """Return a message about a trial whose verdict is unknown; None if nobody can receive it."""
+    """A message about a trial whose verdict is unknown; None if nobody can receive it."""
     notice = Notice(
         headline=f"trial of {run.test} {event}",
         sentences=(sentence, NO_EFFECT),
@@ -146,7 +146,7 @@ def trial_notice(
     dashboard_url: str,
     log_lines: int = SHOWN_LINES,
 ) -> Notice:
-    """Return the notice about a trial that has ended. Without the warehouse it has no regular run beside it."""
+    """The notice about a trial that has ended. Without the warehouse it has no regular run beside it."""
     compared, before = "The warehouse is unreachable, so the values of regular runs are unknown.", {}
     if warehouse is not None:
         compared = "The test has no regular run yet."
@@ -185,7 +185,7 @@ def trial_notice(
 
 
 def changes_of(test: TestDefinition, state: RunState) -> Iterator[Fact]:
-    """Yield each change with both values. A value that may be secret is not shown."""
+    """Each change with both values. A value that may be secret is not shown."""
     usual: dict[str, Any] = {"image": test.image, "command": [*test.command, *test.args]}
     usual |= {name: param.default for name, param in test.params.items()}
     for name in state.trial:
@@ -205,7 +205,7 @@ def buttons_of(run: Run, dashboard_url: str) -> tuple[Fact, ...]:
 
 
 def _values(verdicts: list[Verdict], state: RunState, before: Mapping[str, StoredMetric]) -> Iterator[Fact]:
-    """Yield the judged metrics, broken ones first; all metrics if none was judged."""
+    """The judged metrics, broken ones first; all metrics if none was judged."""
     for verdict in verdicts:
         note = " (warns)" if verdict.broken and verdict.severity is Severity.WARN else ""
         stated = f"{str(verdict.outcome).replace('_', ' ')}{note}: {_value_and_bounds(verdict)}"
@@ -231,13 +231,13 @@ def _beside(value: float | None, regular: StoredMetric | None, unit: str) -> str
 
 
 def change_in_percent(value: float | None, was: float) -> str:
-    """Return the change from another value; empty if a percentage is meaningless."""
+    """The change from another value; empty if a percentage is meaningless."""
     percent = Reference(was).percent(value)
     return f" ({change(percent)})" if percent is not None and abs(percent) >= 0.05 else ""
 
 
 def _text(value: Any) -> str:
-    """Return a value in one line: a command as in a shell, everything else as JSON."""
+    """A value in one line: a command as in a shell, everything else as JSON."""
     if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
         text = shlex.join(value)
     else:

@@ -168,7 +168,7 @@ def watch(
 
 
 def tests_now(state: KnownState, library: LoadedTests, root: Path, since: datetime) -> dict[str, KnownTest]:
-    """Return every test with its problems: those of its file now, and those that the last pass found in Airflow.
+    """Every test with its problems: those of its file now, and those that the last pass found in Airflow.
 
     A test that no pass has seen is expected to have run since a time.
     """
@@ -209,7 +209,7 @@ def _look(state: KnownState, warehouse: Warehouse, around: Surroundings, now: da
 
 
 def _without_acknowledged(found: FileFindings, warehouse: Warehouse) -> dict[str, KnownTest]:
-    """Return the tests without those that are gone and whose incident a user acknowledged: they are forgotten."""
+    """The tests without those that are gone and whose incident a user acknowledged: they are forgotten."""
     tests = dict(found.tests)
     gone = [
         name
@@ -299,7 +299,7 @@ def compare_files(known: Mapping[str, KnownTest], library: LoadedTests, root: Pa
 def _new_names(
     vanished: Sequence[KnownTest], known: Mapping[str, KnownTest], found: FileFindings
 ) -> dict[str, KnownTest]:
-    """Return the new test that each vanished one became: of the same definition, or the only new one of its file."""
+    """The new test that each vanished one became: of the same definition, or the only new one of its file."""
     new = [test for name, test in found.tests.items() if name not in known and test.fingerprint]
     renamed: dict[str, KnownTest] = {}
     for old in vanished:
@@ -325,7 +325,7 @@ class DagFacts(NamedTuple):
 
 
 def read_dags(tests: Iterable[KnownTest], get_dag: Callable[[str], Any]) -> dict[str, DagFacts]:
-    """Return the facts about the DAGs of tests with a schedule, and of those whose DAG file is unknown.
+    """The facts about the DAGs of tests with a schedule, and of those whose DAG file is unknown.
 
     `get_dag` is that of a task instance. If it fails, nothing is known about the DAGs that are left.
     """
@@ -372,7 +372,7 @@ def _add_problems_of_dags(
 def problems_of_dag(
     test: KnownTest, facts: DagFacts | None, last_run: datetime | None, now: datetime, dags_folder: Path | None = None
 ) -> dict[str, str]:
-    """Return the problems of the DAG of a defined test: sentences, by the names of the problems."""
+    """The problems of the DAG of a defined test: sentences, by the names of the problems."""
     # a file outside the DAGs folder may be in a bundle that this process has not
     file = Path(test.file) if test.in_python and test.file and dags_folder and dags_folder.is_dir() else None
     if file is not None and dags_folder and file.is_relative_to(dags_folder) and not file.exists():
@@ -397,7 +397,7 @@ def problems_of_dag(
 
 
 def latest_expected(test: KnownTest, now: datetime) -> datetime | None:
-    """Return the newest time of a test's schedule whose run must have ended by now; None if there is none yet."""
+    """The newest time of a test's schedule whose run must have ended by now; None if there is none yet."""
     expected = time_before(test.schedule, now - timedelta(seconds=test.longest) - SLACK)
     return expected if expected is not None and expected.timestamp() >= test.since else None
 
@@ -434,7 +434,7 @@ def _changes(tests: dict[str, KnownTest], quiet: Collection[str]) -> Iterator[Ch
 
 
 def _with_commits(changes: Sequence[Change], found: FileFindings, root: Path) -> Iterator[Change]:
-    """Yield the changes with the last good commit of each file; each file is looked up once."""
+    """The changes with the last good commit of each file; each file is looked up once."""
     last_good = cache(lambda file, test_file: last_good_commit(Path(file), Path(test_file), root))
     last = cache(lambda file: last_commit(Path(file)))
     for change in changes:
@@ -448,7 +448,7 @@ def _with_commits(changes: Sequence[Change], found: FileFindings, root: Path) ->
 
 
 def message_about(changes: Sequence[Change], recipients: Sequence[str], mail: MailSettings, mark: str) -> Message:
-    """Return the message about changes of the same kind, of tests of one owner. `mark` makes its key unique."""
+    """The message about changes of the same kind, of tests of one owner. `mark` makes its key unique."""
     first = changes[0]
     test, works_again, url = first.test, first.works_again, mail.dashboard_url
 

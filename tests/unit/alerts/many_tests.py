@@ -72,22 +72,28 @@ class Tests:
             **{"mails_per_hour": 1000, "mass_failure_percent": 0, "mass_failure_tests": 0, **self.options},
         )
 
-    def ended(self, name: str, *, emails: tuple[str, ...] = (), folder: Any = None, **workload: Any) -> RunFolder:
+    def ended(self, name: str, *, emails: tuple[str, ...] = (), **workload: Any) -> None:
         """Let a run of a test end, and do what its gate and its callback do."""
         self.runs += 1
         run = Run(name, name, f"run {self.runs}", self.deployment)
-        folder = folder or RunFolder.of(run, str(self.root))
-        folder.write_workload(Workload(**{"status": JobStatus.SUCCESS, "ended_at": datetime.now(UTC), **workload}))
-        if workload.get("status", JobStatus.SUCCESS) is JobStatus.SUCCESS:
+        folder = RunFolder.of(run, str(self.root))
+        self.end(folder, **workload)
+        self.notify(run, folder, emails)
+
+    def end(self, folder: RunFolder, **workload: Any) -> None:
+        how = {"status": JobStatus.SUCCESS, "ended_at": datetime.now(UTC), **workload}
+        folder.write_workload(Workload(**how))
+        if how["status"] is JobStatus.SUCCESS:
             folder.write("gate", {"reasons": [], "troubles": {}})
         else:
             decide(RunState(folder), {})
-        test = TestDefinition(name=name, image=IMAGE, command=("c",), owner="owner", emails=emails)
+
+    def notify(self, run: Run, folder: RunFolder, emails: tuple[str, ...] = ()) -> None:
+        test = TestDefinition(name=run.test, image=IMAGE, command=("c",), owner="owner", emails=emails)
         notifier = RunNotifier(run, RunState(folder), self.warehouse, self.mail)
         posted = notifier.post_due(test)
         if posted is not None:
             notifier.hurry(posted, 5.0)
-        return folder
 
 
 @dataclass

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from ml_metrics import TestDefinition
-from ml_metrics.alerts import RunNotifier
-from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.pipeline import RunState
-from ml_metrics.pipeline.steps import decide
+from ml_metrics.core.model import JobStatus, Run
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse import Incident
 from unit.alerts.many_tests import Tests
 
-TEST = TestDefinition(name="t", image="i", command=("c",), owner="owner")
 RUN = Run("t", "t", "run 1", "local")
 IMAGE, EXIT_3 = (JobStatus.MISSED, "ImagePullBackOff"), (JobStatus.FAILURE, "ExitCode:3")
 PASSES = (JobStatus.SUCCESS, None)
@@ -26,18 +20,11 @@ def end(tests: Tests, how: tuple[JobStatus, str | None], *, torn: bool = False) 
     """Let the run end, and notify about it twice, as a gate that was tried again."""
     status, reason = how
     folder = RunFolder.of(RUN, str(tests.root))
-    folder.write_workload(Workload(status, reason, ended_at=datetime.now(UTC)))
-    if status is JobStatus.SUCCESS:
-        folder.write("gate", {"reasons": [], "troubles": {}})
-    else:
-        decide(RunState(folder), {})
+    tests.end(folder, status=status, failure_reason=reason)
     if torn:
         Path(folder.document_path("gate")).write_text("{ torn")
     for _ in range(2):
-        notifier = RunNotifier(RUN, RunState(folder), tests.warehouse, tests.mail)
-        posted = notifier.post_due(TEST)
-        if posted is not None:
-            notifier.hurry(posted, 5.0)
+        tests.notify(RUN, folder)
 
 
 def incident(tests: Tests) -> Incident | None:

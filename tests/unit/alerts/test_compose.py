@@ -17,7 +17,6 @@ from ml_metrics.alerts.compose import (
     compose,
     compose_notice,
     cut,
-    encoded_size,
     pictures_that_fit,
     shortened,
 )
@@ -208,15 +207,12 @@ def test_of_each_problem_the_first_facts_the_last_lines_and_the_beginning_of_eac
     assert short.log.lines == tuple(f"line {one}" for one in range(1, 11))
 
 
-def test_an_address_that_is_too_long_is_left_out() -> None:
-    short = shortened(replace(REPORT, facts=FACTS[1:], buttons=FACTS), ROOM)
+def test_an_address_that_is_too_long_is_left_out_and_lists_have_as_many_entries_as_there_is_room_for() -> None:
+    several = tuple("abc")
+    lists = {"suspects": several, "warnings": several, "sentences": several}
+    short = shortened(replace(REPORT, facts=FACTS[1:], buttons=FACTS, **lists), ROOM)
     assert [bool(one.link) for one in short.facts] == [True, False]
     assert [bool(one.link) for one in short.buttons] == [True, True, False, False]
-
-
-def test_lists_have_as_many_entries_as_there_is_room_for() -> None:
-    several = tuple("abc")
-    short = shortened(replace(REPORT, facts=(), suspects=several, warnings=several, sentences=several), ROOM)
     assert short.suspects == short.warnings == short.sentences == ("a", "b")
 
 
@@ -225,10 +221,6 @@ def test_a_cut_record_keeps_what_is_no_text() -> None:
     assert cut(("abcd", 12345, None, True), 3) == ("ab…", 12345, None, True)
     assert [cut("abc", limit) for limit in (1, 2, 3)] == ["…", "a…", "abc"]
     assert cut(Picture("metric-1", b"12345", "abcd"), 3) == Picture("metric-1", b"12345", "ab…")
-
-
-def test_the_size_of_a_text_counts_what_is_escaped_three_times() -> None:
-    assert [encoded_size(text) for text in ("", "abc\n", "=", "é", "観", "\x7f", "\ud83d")] == [0, 4, 3, 6, 9, 3, 1]
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,21 @@ def test_what_the_channels_accepted_is_beside_the_message(folder: MessageFolder)
     assert folder.names() == ["001-broken-ab"]
 
 
-def test_broken_recovered_and_broken_again_are_three_messages(folder: MessageFolder) -> None:
-    story = [MessageKind.BROKEN, MessageKind.BROKEN, MessageKind.RECOVERED, MessageKind.BROKEN, MessageKind.BROKEN]
-    names = [written(folder, about(kind)) for kind in story]
-    assert [name[:7] for name in names] == ["001-bro", "001-bro", "002-rec", "003-bro", "003-bro"]
+BAD, WELL, LATE, RESULT = MessageKind.BROKEN, MessageKind.RECOVERED, MessageKind.OVERDUE, MessageKind.RESULT
+
+
+@pytest.mark.parametrize(
+    ("story", "names"),
+    [
+        ([BAD, BAD, WELL, BAD, BAD], ["001-bro", "001-bro", "002-rec", "003-bro", "003-bro"]),
+        ([BAD, RESULT, BAD, LATE, RESULT], ["001-bro", "002-res", "001-bro", "003-ove", "002-res"]),
+    ],
+    ids=["broken again is another message", "what is no alert comes between no alerts"],
+)
+def test_a_message_that_comes_again_is_one_message(
+    folder: MessageFolder, story: list[MessageKind], names: list[str]
+) -> None:
+    assert [written(folder, about(kind))[:7] for kind in story] == names
 
 
 @pytest.mark.parametrize("planted", ["file", "link", "pipe"])
@@ -170,21 +181,30 @@ def test_a_damaged_document_is_an_error_that_names_it_message_folder(folder: Mes
         folder.sent("001-x")
 
 
-def test_a_marker_names_a_folder_until_it_is_removed(tmp_path: Path) -> None:
+def test_a_marker_names_a_folder_and_what_its_gate_has_done_until_it_is_removed(tmp_path: Path) -> None:
     markers, others = Markers.of(str(tmp_path), "prod"), Markers.of(str(tmp_path), "dev")
     assert markers.all() == []
     run, messages = str(tmp_path / "r"), str(tmp_path / "r/m")
-    markers.add_run("run 1", run)
-    markers.add("run 1-001-broken-ab", messages=messages, document="001-broken-ab")
-    found = sorted(markers.all(), key=lambda one: one.document)
-    assert [(one.messages, one.run_folder, one.document) for one in found] == [
-        ("", run, ""),
-        (messages, "", "001-broken-ab"),
-    ]
+    markers.add_run("a", run)
+    markers.add_run("b", run, undecided=True)
+    markers.add_run("c", run, gate_is_next=True)
+    markers.add("d", messages=messages, document="001")
+    old = {"run_folder": run, "messages": "", "document": "", "at": "2026-01-02T03:04:05+00:00"}
+    Documents.of_deployment(str(tmp_path), "pending", "prod").write("of-an-older-version", old)
+    found = {
+        one.name: (one.run_folder, one.messages, one.document, one.undecided, one.gate_is_next) for one in markers.all()
+    }
+    assert found == {
+        "a": (run, "", "", False, False),
+        "b": (run, "", "", True, False),
+        "c": (run, "", "", False, True),
+        "d": ("", messages, "001", False, False),
+        "of-an-older-version": (run, "", "", False, False),
+    }
+    assert datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) in {one.at for one in markers.all()}
     assert others.all() == []
-    for one in found:
-        markers.remove(one.name)
-        markers.remove(one.name)
+    for name in [*found, "a"]:
+        markers.remove(name)
     assert markers.all() == []
 
 
@@ -251,34 +271,9 @@ def test_the_same_content_is_another_message_once_its_incident_has_ended(folder:
     assert run_message_name(about(MessageKind.BROKEN), [first, again], ended=f"{run}-{first}") == again
 
 
-def test_the_result_of_a_run_is_neither_an_alert_nor_repeated(folder: MessageFolder) -> None:
-    story = [MessageKind.BROKEN, MessageKind.RESULT, MessageKind.BROKEN, MessageKind.OVERDUE, MessageKind.RESULT]
-    assert [written(folder, about(kind))[:7] for kind in story] == [
-        "001-bro", "002-res", "001-bro", "003-ove", "002-res"
-    ]  # fmt: skip
-
-
 def test_a_record_of_deliveries_of_another_form_is_an_error_that_says_what_follows(folder: MessageFolder) -> None:
     folder.create("001-broken-ab", OUTGOING)
     for content in ({"smtp": {}}, {"smtp": {"detail": "sent", "remaining": None}}, {"smtp": 3}):
         folder._documents.write("001-broken-ab.sent", content)  # as another version wrote it
         with pytest.raises(UnreadableInputError, match=r"001-broken-ab\.sent\.json: is damaged.*sent again"):
             folder.sent("001-broken-ab")
-
-
-def test_a_marker_holds_what_its_gate_has_done(tmp_path: Path) -> None:
-    markers, run = Markers.of(str(tmp_path), "prod"), str(tmp_path / "r")
-    markers.add_run("a", run)
-    markers.add_run("b", run, undecided=True)
-    markers.add_run("c", run, gate_is_next=True)
-    markers.add("d", messages=run, document="001")
-    found = {one.name: (one.undecided, one.gate_is_next) for one in markers.all()}
-    assert found == {"a": (False, False), "b": (True, False), "c": (False, True), "d": (False, False)}
-
-
-def test_a_marker_of_an_older_version_has_no_flags(tmp_path: Path) -> None:
-    content = {"run_folder": str(tmp_path / "r"), "messages": "", "document": "", "at": "2026-01-02T03:04:05+00:00"}
-    Documents.of_deployment(str(tmp_path), "pending", "prod").write("old", content)
-    (marker,) = Markers.of(str(tmp_path), "prod").all()
-    assert (marker.undecided, marker.gate_is_next) == (False, False)
-    assert marker.at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

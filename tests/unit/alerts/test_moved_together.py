@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from ml_metrics import TestDefinition
-from ml_metrics.alerts import RunNotifier, hurry
+from ml_metrics.alerts import hurry
 from ml_metrics.alerts.causes import moved_together
 from ml_metrics.alerts.mass_failures import post_updates
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
@@ -78,11 +77,7 @@ class Fleet:
         """Do what the gate of a test's run does, and its callback."""
         state = RunState(RunFolder.of(self.run(name), str(self.tests.root)))
         steps.decide(state, dict.fromkeys(steps.TASKS[:-1], "success"))
-        notifier = RunNotifier(self.run(name), state, self.warehouse, self.tests.mail)
-        test = TestDefinition(name=name, image="i", command=("c",), owner="owner", emails=("owner@example.com",))
-        posted = notifier.post_due(test)
-        if posted is not None:
-            notifier.hurry(posted, 5.0)
+        self.tests.notify(self.run(name), state.folder, ("owner@example.com",))
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ class ErrorReporting(JsonService):
 
 
 def event(message: Message, reason: Reason) -> dict[str, Any]:
-    """Return the body for `events.report`. Events without a stack trace are grouped by location: test and problem."""
+    """The body for `events.report`. Events without a stack trace are grouped by location: test and problem."""
     kind, _, metric = reason.name.partition(":")
     sentence = cut(reason.sentence, MAX_TEXT, escape=printable)
     test, owner, place = (cut(one, MAX_NAME, escape=printable) for one in (message.test, message.owner, metric or kind))

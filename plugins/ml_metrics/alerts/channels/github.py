@@ -117,7 +117,7 @@ MARKER = re.compile(r"<!-- ml-metrics: \S+ -->")
 
 
 def title_of(message: Message) -> str:
-    """Return the title of the test's issue. The issue is found by it, so it does not contain the state of the test."""
+    """The title of the test's issue. The issue is found by it, so it does not contain the state of the test."""
     # GitHub rejects a longer title
     return cut(f"ML Metrics: {one_line(message.test) or 'a damaged message'}", 256)
 
@@ -127,13 +127,13 @@ def marker_of(message: Message) -> str:
 
 
 def markers(body: str) -> list[str]:
-    """Return the marker of the message in a body: the last line, as the text above may contain others."""
+    """The marker of the message in a body: the last line, as the text above may contain others."""
     last = body.rstrip().rpartition("\n")[2].strip()
     return [last] if MARKER.fullmatch(last) else []
 
 
 def body_of(message: Message) -> str:
-    """Return the plain text in a code fence that the text cannot end, so that GitHub does not render it."""
+    """The plain text in a code fence that the text cannot end, so that GitHub does not render it."""
     text = printable(cut_lines(message.text.strip(), MAX_TEXT))
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     if longest > MAX_LINKS_LENGTH // 10:  # a fence must not be longer than what it holds

@@ -25,12 +25,12 @@ LONG_LINES = policy.default.clone(max_line_length=200)
 
 
 def message_id(key: str) -> str:
-    """Return the id of a mail, the same whenever it is sent: mail programs show one that comes twice once."""
+    """The id of a mail, the same whenever it is sent: mail programs show one that comes twice once."""
     return f"<{file_name(key)}@ml-metrics.invalid>"
 
 
 def as_mail(message: Message, sender: str = "") -> EmailMessage:
-    """Return the mail with plain text, HTML and pictures. `sender` is the channel's default."""
+    """The mail with plain text, HTML and pictures. `sender` is the channel's default."""
     mail = EmailMessage(LONG_LINES)
     mail["Subject"] = message.subject
     mail["From"] = message.sender or sender or SENDER
@@ -79,7 +79,7 @@ def fitted(message: Message, limit: int) -> Message:
 
 
 def _size(message: Message) -> int:
-    """Return the greatest size that the encoded message may have."""
+    """The greatest size that the encoded message may have."""
     found = OVERHEAD + sum(len(picture.png) * 3 // 2 + 1000 for picture in message.pictures)
     for text in (message.subject, message.text, message.html, *message.recipients):
         data = text.encode(errors="replace")

@@ -76,7 +76,7 @@ class _Server:
         return answer.content if isinstance(answer.content, dict) else {}
 
     def named_run(self, result: Result) -> str | None:
-        """Return the run that the workload names, if it began while the workload ran and belongs to no other run."""
+        """The run that the workload names, if it began while the workload ran and belongs to no other run."""
         named = result.tracked.get("mlflow", "")
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", named):
             return None
@@ -93,7 +93,7 @@ class _Server:
         return named if in_time and is_own else None
 
     def own_run(self, result: Result, experiment: str) -> str:
-        """Return the run that an earlier attempt created, or a new one."""
+        """The run that an earlier attempt created, or a new one."""
         wanted = {"filter": f"name = '{experiment}'", "max_results": 1}
         experiments = self.call("POST", "experiments/search", wanted).get("experiments") or []
         experiments = experiments or [self.call("POST", "experiments/create", {"name": experiment})]
@@ -112,7 +112,7 @@ class _Server:
 
 
 def metrics_of(result: Result) -> list[dict[str, Any]]:
-    """Return the metrics of a run in the form of MLflow, under names that no program uses."""
+    """The metrics of a run in the form of MLflow, under names that no program uses."""
     named = {_name(f"ml_metrics/{name}"): value for name, value in result.metrics.items()}
     return [
         {"key": name, "value": value, "timestamp": result.ended_at, "step": 0}
@@ -138,7 +138,7 @@ def tags_of(result: Result) -> list[dict[str, str]]:
 
 
 def _name(text: str) -> str:
-    """Return a name that MLflow accepts: letters, digits, and a few signs, and in the form of a plain path."""
+    """A name that MLflow accepts: letters, digits, and a few signs, and in the form of a plain path."""
     name = re.sub(r"[^\w.\- /]", "_", text, flags=re.ASCII)[:MAX_NAME]
     return name if posixpath.normpath(name) == name else name.replace("/", "_")
 

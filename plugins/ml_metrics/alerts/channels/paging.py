@@ -121,7 +121,7 @@ class Opsgenie(_Pager):
 
 
 def alert(message: Message) -> dict[str, Any]:
-    """Return the alert, which Opsgenie adds to an open one with the same alias."""
+    """The alert, which Opsgenie adds to an open one with the same alias."""
     facts = {"test": message.test, "owner": message.owner, "run": message.run_key}
     details = {name: cut(value, MAX_DETAIL, escape=without_tags) for name, value in facts.items()}
     return {

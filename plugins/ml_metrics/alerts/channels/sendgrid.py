@@ -53,7 +53,7 @@ class SendGrid:
 
 
 def request(message: Message, sender: str) -> dict[str, Any]:
-    """Return the body for `POST /v3/mail/send`. SendGrid rejects a request that repeats an address."""
+    """The body for `POST /v3/mail/send`. SendGrid rejects a request that repeats an address."""
     from sendgrid.helpers import mail as parts
 
     name, address = parseaddr(sender)

@@ -144,7 +144,7 @@ class _TlsServer(_Server, smtplib.SMTP_SSL):
 
 
 def _rejected(rejected: Mapping[str, tuple[int, bytes]], recipients: tuple[str, ...]) -> UndeliveredError:
-    """Return the error for some or all recipients being rejected. The others received the mail."""
+    """The error for some or all recipients being rejected. The others received the mail."""
     replies = "; ".join(f"{who}: {code} {_one_line(text)}" for who, (code, text) in sorted(rejected.items()))
     accepted = [who for who in recipients if who not in rejected]
     reason = f"rejected for {replies}" + (f"; accepted for {', '.join(accepted)}" if accepted else "")

@@ -76,7 +76,7 @@ class GoogleChat(Webhook):
 
 
 def secrets_of(address: str) -> tuple[str, ...]:
-    """Return the texts that allow posting to a webhook: the address, its path, its query and the keys in them."""
+    """The texts that allow posting to a webhook: the address, its path, its query and the keys in them."""
     rest = address.partition("://")[2]
     host, _, whole = rest.partition("/")
     login, _, host = host.rpartition("@")
@@ -106,7 +106,7 @@ MENTION = re.compile(r"@(?=(?:all|channel|everyone|here)\b)", re.IGNORECASE)
 
 
 def slack_blocks(message: Message) -> dict[str, Any]:
-    """Return headline, problems and links. Notifications, and Mattermost, show `text`."""
+    """Headline, problems and links. Notifications, and Mattermost, show `text`."""
     warnings = bullets(message.warnings, limit=MAX_WARNINGS_LENGTH, escape=escaped, more="more warnings")
     room = MAX_BLOCK_LENGTH - units("\n".join(warnings)) - 1
     reasons = [*bullets(message.reasons, limit=room, escape=escaped), *warnings]
@@ -128,7 +128,7 @@ def slack_blocks(message: Message) -> dict[str, Any]:
 
 
 def escaped(text: str) -> str:
-    """Return text that Slack shows unchanged, without links and mentions of everybody."""
+    """Text that Slack shows unchanged, without links and mentions of everybody."""
     return MENTION.sub("@\u200b", printable(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -173,7 +173,7 @@ def adaptive_card(message: Message) -> dict[str, Any]:
 
 
 def chat_card(message: Message) -> dict[str, Any]:
-    """Return a message of Google Chat with one card. Notifications show `fallbackText`."""
+    """A message of Google Chat with one card. Notifications show `fallbackText`."""
 
     def escape(text: str) -> str:
         return html.escape(printable(text), quote=False)

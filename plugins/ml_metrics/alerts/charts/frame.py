@@ -48,7 +48,7 @@ def milliseconds(moment: datetime) -> int:
 
 
 def time_axis(*, utc: bool, shared: bool = False) -> dict[str, Any]:
-    """Return the encoding of `at`, in UTC or in the viewer's time zone. A shared axis has its ends as parameters."""
+    """The encoding of `at`, in UTC or in the viewer's time zone. A shared axis has its ends as parameters."""
     scale: dict[str, Any] = {"type": "utc" if utc else "time", "padding": 8}
     if shared:
         scale |= {"domainMin": {"expr": "start"}, "domainMax": {"expr": "end"}}
@@ -71,13 +71,13 @@ def time_axis(*, utc: bool, shared: bool = False) -> dict[str, Any]:
 
 
 def step_axis(**scale: bool) -> dict[str, Any]:
-    """Return the encoding of the steps of a run: no label is between two steps."""
+    """The encoding of the steps of a run: no label is between two steps."""
     return {"field": "step", "type": "quantitative", "title": "step", "scale": {"nice": False, **scale},
             "axis": {"labelExpr": "datum.value % 1 ? '' : format(datum.value, ',.0f')"}}  # fmt: skip
 
 
 def value_labels(unit: str) -> dict[str, Any]:
-    """Return the labels of the axis, with a short unit: 3.1 GB, 845 ms, 97 %. A long one would leave no room."""
+    """The labels of the axis, with a short unit: 3.1 GB, 845 ms, 97 %. A long one would leave no room."""
     if unit == BYTES:
         return {"labelExpr": f"replace(format(datum.value, '.' + {DIGITS} + '~s') + 'B', /([a-zA-Z]+)$/, ' $1')"}
     if unit == SECONDS:
@@ -88,7 +88,7 @@ def value_labels(unit: str) -> dict[str, Any]:
 
 
 def domain_of(points: Sequence[StoredMetric], axis: Axis, *, margin: float = 0.06) -> tuple[float, float]:
-    """Return the limits of the axis, so that it covers all values and the bounds close to them."""
+    """The limits of the axis, so that it covers all values and the bounds close to them."""
     transform = math.log10 if axis is Axis.LOG else float
     values = [transform(point.value) for point in points if drawable(point.value, axis)]
     bounds = [transform(bound) for point in points for bound in (point.lower, point.upper) if drawable(bound, axis)]
@@ -111,7 +111,7 @@ def drawable(number: float | None, axis: Axis) -> TypeGuard[float]:
 
 
 def rounded(number: float) -> float:
-    """Return a number with as many digits as are visible. This halves the size of a page."""
+    """A number with as many digits as are visible. This halves the size of a page."""
     return float(f"{number:.7g}")
 
 
@@ -136,7 +136,7 @@ def as_png(spec: dict[str, Any]) -> bytes:
 
 
 def smaller(png: bytes) -> bytes:
-    """Return a PNG with its pixels packed as tightly as zlib can: a third of the size, for a mail."""
+    """A PNG with its pixels packed as tightly as zlib can: a third of the size, for a mail."""
     header, chunks, pixels = 8, [], b""
     at = header
     while at < len(png):  # length, type, content and checksum of a chunk
@@ -173,12 +173,12 @@ def clock(moment: str, *, utc: bool) -> str:
 
 
 def frame(width: int | str, height: int) -> dict[str, Any]:
-    """Return the part that every spec has. `width` is in pixels, or `container`; `height` in pixels."""
+    """The part that every spec has. `width` is in pixels, or `container`; `height` in pixels."""
     return {"$schema": SCHEMA, "width": width, "height": height, "config": theme()}
 
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
-    """Return the `config` of a spec. The browser chooses by `prefers-color-scheme`; mail is always light."""
+    """The `config` of a spec. The browser chooses by `prefers-color-scheme`; mail is always light."""
     ink, grid = ("#dee3ea", "#293c51") if dark else ("#3e5873", "#dee3ea")
     return {
         "background": "transparent" if dark else "white",

@@ -76,7 +76,7 @@ def metric_chart(
     width: int | str = 640,
     height: int = 220,
 ) -> Spec:
-    """Return the chart of one metric, from runs in any order.
+    """The chart of one metric, from runs in any order.
 
     Annotations are vertical lines with a text on hover. `excluded` are the keys of runs that later runs are not
     compared with: their points are hollow. Percent is of the level, which is the median of the other points. `ends` are
@@ -216,7 +216,7 @@ def _annotations(x: Spec) -> list[Spec]:
 
 
 def band_of(points: Sequence[StoredMetric], domain: tuple[float, float], axis: Axis) -> dict[str, list[Any]]:
-    """Return the columns `at`, `low`, `high`. An open side extends to the chart's edge; nulls separate segments."""
+    """The columns `at`, `low`, `high`. An open side extends to the chart's edge; nulls separate segments."""
     edges = list(_edges(points, domain, axis))
     # points on a horizontal line between two equal neighbours are redundant
     inner = [
@@ -297,7 +297,7 @@ FONT_SIZE = 14
 
 
 def mail_chart(points: Sequence[StoredMetric], *, excluded: Collection[str] = frozenset()) -> Spec:
-    """Return the chart of a metric, oldest run first; the last one is the run that the mail is about.
+    """The chart of a metric, oldest run first; the last one is the run that the mail is about.
 
     A phone shows the picture about as wide as it is, so that its text keeps its size.
     """
@@ -340,7 +340,7 @@ def _state(point: StoredMetric, excluded: Collection[str]) -> str:
 
 
 def _bounds(points: Sequence[StoredMetric], low: float, high: float) -> Iterator[Spec]:
-    """Yield the bounds of each run that are inside the chart. An open side has no line."""
+    """The bounds of each run that are inside the chart. An open side has no line."""
     for number, point in enumerate(points if len(points) > 1 else [*points, *points]):
         for side, bound in (("lower", point.lower), ("upper", point.upper)):
             if drawable(bound, Axis.LINEAR) and low <= bound <= high:

@@ -33,7 +33,7 @@ BY_PLACE: dict[str, Any] = {"domain": ["inside", "outside", "not judged"]}
 
 
 def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | str = "container") -> dict[str, Any]:
-    """Return the chart of a curve. Points outside its envelope are crosses, of which only lasting ones count."""
+    """The chart of a curve. Points outside its envelope are crosses, of which only lasting ones count."""
     bounds = {} if band is None else dict(zip(band.steps, zip(band.low, band.high, strict=True), strict=True))
 
     def place(step: int, value: float) -> str:
@@ -70,7 +70,7 @@ def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | 
 
 
 def sweep_chart(sweep: Sweep, before: Sequence[Sweep], *, width: int | str = "container") -> dict[str, Any]:
-    """Return the chart of a curve over a load or a size, over the range of the curves of runs before."""
+    """The chart of a curve over a load or a size, over the range of the curves of runs before."""
     own = sweep.measured
     past: dict[float, list[float]] = {}
     for one in before:
@@ -149,7 +149,7 @@ def goodput_chart(
     utc: bool = True,
     ends: tuple[datetime, datetime] | None = None,
 ) -> dict[str, Any]:
-    """Return the chart of some runs: of each its key, its end, and the percentage of its time by kind.
+    """The chart of some runs: of each its key, its end, and the percentage of its time by kind.
 
     `ends` are the first and the last time of the axis, which charts beside it share; None for those of the runs.
     """
@@ -192,7 +192,7 @@ def goodput_chart(
 
 
 def _folded(runs: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the parts of each run, with the kinds that are small in all runs, and types without a colour, in `other`.
+    """The parts of each run, with the kinds that are small in all runs, and types without a colour, in `other`.
 
     Kinds that take no time are left out.
     """
@@ -212,7 +212,7 @@ def _folded(runs: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
 
 
 def colours_of(kinds: Iterable[str]) -> dict[str, str]:
-    """Return the colour of each kind: its own, and for a type of custom events one that its name determines."""
+    """The colour of each kind: its own, and for a type of custom events one that its name determines."""
     colours: dict[str, str] = {}
     for kind in kinds:
         at = crc32(kind.encode()) % len(CUSTOM_COLOURS)
@@ -277,7 +277,7 @@ def with_flags(chart: dict[str, Any], flags: Iterable[tuple[int, str]]) -> dict[
 
 
 def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]], unit: str = "") -> dict[str, Any]:
-    """Return the chart of the steps and values of each run, by the name that the legend has."""
+    """The chart of the steps and values of each run, by the name that the legend has."""
     rows = [
         {"line": line, "step": step, "value": rounded(value)}
         for line, points in lines.items()

@@ -146,7 +146,7 @@ def _sent(channel: Channel, message: Message, timeout: float) -> DeliveryResult:
 def pause_after(
     attempts: int, *, transient: bool, retry_after: float = 0.0, age: timedelta = timedelta(0)
 ) -> timedelta:
-    """Return the pause after the n-th failed attempt on a channel, for a message of some age."""
+    """The pause after the n-th failed attempt on a channel, for a message of some age."""
     doubled: timedelta = FIRST_PAUSE * 2 ** min(max(0, attempts - 1), 10)
     requested = timedelta(seconds=min(max(0.0, retry_after), MAX_LONG_PAUSE.total_seconds()))
     longest = (MAX_PAUSE if age < DAY else timedelta(minutes=30)) if transient else MAX_LONG_PAUSE
@@ -180,7 +180,7 @@ def outcome_of(
     results: Sequence[DeliveryResult],
     now: datetime,
 ) -> Outcome:
-    """Return the state of a message, and the time of its next try.
+    """The state of a message, and the time of its next try.
 
     `stored` is the row as it was before the attempt; `record` tells which channels have accepted the message, from
     this process or another, and `results` what they answered now: one that was not tried is missing. `now` is the

@@ -163,7 +163,7 @@ class MessageFolder:
 
 
 def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> str:
-    """Return the name of a message about a run, among the names of those that the run already has.
+    """The name of a message about a run, among the names of those that the run already has.
 
     The same content as in the last message is that message, unless it opened the incident that has `ended`. A run that
     is broken, repeated and passes, and is broken again has three.

@@ -138,7 +138,7 @@ class WorkingChannels:
             return all(self._works.get(name) for name in names)
 
     def claim(self, names: Iterable[str], seconds: float) -> set[str]:
-        """Return which of some channels to use, as soon as no other message is the first to try one of them.
+        """Which of some channels to use, as soon as no other message is the first to try one of them.
 
         All of them are claimed at once: two messages that each held one and waited for the other would never end.
         Every claimed channel must be released. Returns no channel if that takes longer than `seconds`.
@@ -427,7 +427,7 @@ def _may_be_sent_now(row: StoredMessage, now: datetime) -> bool:
 
 
 def for_digest(rows: Iterable[StoredMessage], now: datetime) -> set[str]:
-    """Return the messages about tests that should rather be in a digest, once a channel for their recipients works."""
+    """The messages about tests that should rather be in a digest, once a channel for their recipients works."""
     rows = [one for one in rows if one.test and not one.held_because and one.occasion not in FOR_RECIPIENTS]
     old = [one for one in rows if now - one.timestamp >= DAY]
     many, tests = Counter(one.recipients for one in old), {one.test for one in old}
