@@ -9,11 +9,22 @@ import pytest
 from golden import check
 from ml_metrics import TestDefinition
 from ml_metrics.airflow import load_mail_settings, warehouse
-from ml_metrics.alerts import send_heartbeats
+from ml_metrics.alerts import heartbeat, send_heartbeats
 from ml_metrics.alerts.compose import MAX_ROWS
-from ml_metrics.alerts.heartbeat import SECTIONS, Heartbeat, Line, compose_heartbeat, counts_of, headline_of
+from ml_metrics.alerts.digest import runs_of, silent_in
+from ml_metrics.alerts.heartbeat import (
+    SECTIONS,
+    Heartbeat,
+    Line,
+    compose_heartbeat,
+    counts_of,
+    findings,
+    headline_of,
+    newest,
+)
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
 from ml_metrics.core.values import end_of_day
+from ml_metrics.judge import HistoryNeeds, history_needs, misfits
 from ml_metrics.warehouse import ChannelResult, KnownTest, StoredMessage, run_record
 from ml_metrics.warehouse.sql import SqlStore
 from unit.alerts.mailbox import mails, text_of
@@ -29,17 +40,21 @@ def a_test(name: str, schedule: str | None, **more: Any) -> TestDefinition:
 def ran(
     test: str,
     times: list[datetime],
-    run_id: str = "scheduled__",
     outcomes: dict[str, Outcome] | None = None,
+    *,
+    by_hand: bool = False,
     value: float = 1.0,
+    noise: float = 0.0,
+    deployment: str = "local",
 ) -> None:
-    metrics = [Metric(name, value, tag=name, strategy="final") for name in outcomes or {}]
-    verdicts = [Verdict(name, outcome, value, None, "a rule") for name, outcome in (outcomes or {}).items()]
-    with warehouse() as open_warehouse:
-        for ended in times:
-            run, workload = Run(test, test, f"{run_id}{ended}", "local"), Workload(JobStatus.SUCCESS, ended_at=ended)
-            record = run_record(run, workload, metrics, verdicts, {})
-            open_warehouse.load(record)
+    with warehouse() as opened:
+        there = opened.in_deployment(deployment)
+        for number, ended in enumerate(times):
+            run = Run(test, test, f"{'manual__' if by_hand else 'scheduled__'}{ended}", deployment)
+            measured = value + noise * (number % 7)
+            metrics = [Metric(name, measured, tag=name, strategy="final") for name in outcomes or {}]
+            verdicts = [Verdict(name, one, measured, None, "a rule") for name, one in (outcomes or {}).items()]
+            there.load(run_record(run, Workload(JobStatus.SUCCESS, ended_at=ended), metrics, verdicts, {}))
 
 
 def days(count: int, before: datetime = NOW) -> list[datetime]:
@@ -59,7 +74,7 @@ def send(*tests: TestDefinition, watched: dict[str, KnownTest] | None = None) ->
 def test_a_test_that_missed_runs_is_listed_with_their_number() -> None:
     ran("daily", days(20))
     ran("slept", days(20)[3:])
-    ran("by-hand", days(1), "manual__")
+    ran("by-hand", days(1), by_hand=True)
     text = send(
         a_test("daily", "0 3 * * *"),
         a_test("slept", "0 3 * * *"),
@@ -134,8 +149,8 @@ def test_a_quarantine_of_a_person_is_reported_with_its_last_day(until: str) -> N
 
 
 def test_a_metric_that_is_never_judged_is_listed() -> None:
-    ran("daily", days(24)[2:], outcomes={"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.INSUFFICIENT_DATA})
-    ran("daily", days(2), "later__", {"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.PASS})
+    ran("daily", days(24)[2:], {"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.INSUFFICIENT_DATA})
+    ran("daily", days(2), {"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.PASS})
     rule = {"comparison": "less", "success_threshold": {"mads_from_median": 5}, "compare_to": "dialy"}
     text = send(a_test("daily", "0 3 * * *", regression_test_config={"metric_success_conditions": {"default": rule}}))
     assert text.startswith("[ML Metrics] weekly: 1 test ran as scheduled, 1 metric of 1 test was not judged\n")
@@ -145,8 +160,7 @@ def test_a_metric_that_is_never_judged_is_listed() -> None:
 
 
 def test_a_condition_that_is_narrower_than_its_noise_is_listed() -> None:
-    for number, ended in enumerate(days(60)):
-        ran("daily", [ended], outcomes={"loss": Outcome.PASS}, value=100 + number * 37 % 11)
+    ran("daily", days(60), {"loss": Outcome.PASS}, value=100, noise=1.5)
     rule = {"comparison": "less", "success_threshold": {"stddevs_from_mean": 0.2}}
     text = send(a_test("daily", "0 3 * * *", regression_test_config={"metric_success_conditions": {"loss": rule}}))
     assert "Conditions that do not fit their past runs:\n* daily: loss fails " in text.replace("\r", "")
@@ -192,7 +206,7 @@ def test_many_tests_are_read_with_few_queries(monkeypatch: pytest.MonkeyPatch) -
     rule = {"comparison": "less", "success_threshold": {"fixed_value": 5}}
     names = [f"t{number:02}" for number in range(25)]
     for name in names:
-        ran(name, days(2), outcomes={"loss": Outcome.PASS})
+        ran(name, days(2), {"loss": Outcome.PASS})
     asked: list[str] = []
     rows, stream = SqlStore.rows, SqlStore.stream
 
@@ -275,3 +289,56 @@ def test_a_heartbeat_matches_its_golden_files_and_counts_what_it_does_not_list()
     many = compose_heartbeat("k", Heartbeat(NOW, 60, dict.fromkeys(SECTIONS, ONE * (MAX_ROWS + 2))), [], "", "")
     for body in (many.text, many.html):
         assert body.count("and 2 more") == len(SECTIONS)
+
+
+RULE = {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}
+FAR = {"comparison": "less", "success_threshold": {"fixed_value": 5000.0}}
+LOSS = {"loss": Outcome.PASS}
+
+
+def judged(name: str, **rules: Any) -> TestDefinition:
+    return a_test(name, None, regression_test_config={"metric_success_conditions": rules})
+
+
+def hours(count: int) -> list[datetime]:
+    return [NOW - timedelta(hours=number) for number in range(count)]
+
+
+def test_what_past_runs_show_about_conditions_is_what_a_query_for_each_test_would_show() -> None:
+    for name, runs in (("healthy", 60), ("strict", 60), ("compared", 130), ("base", 70), ("short", 3)):
+        ran(name, hours(runs), LOSS, value=2.0 if name == "compared" else 1.0, noise=0.01)
+    ran("base", hours(60), LOSS, value=9.0, noise=0.01, deployment="prod")
+    relative = {"comparison": "less", "success_threshold": {"stddevs_from_mean": 0.2}}
+    tests = [
+        judged("healthy", loss=FAR, **{"gone_*": {**RULE, "optional": True}}),
+        judged("strict", loss=relative),
+        judged("compared", loss={**relative, "compare_to": {"test": "base"}}),
+        judged("short", loss={**relative, "compare_to": {"test": "base", "deployment": "prod"}}),
+        judged("never", loss=RULE),
+    ]
+    with warehouse() as opened:
+        found = findings(tests, opened, 10)
+        assert found.keys() == {"healthy", "strict", "compared", "short"}
+        for test in tests[:-1]:
+            config = test.regression_test_config
+            needs = history_needs(config, test.name)
+            needs = HistoryNeeds(needs.tests, 0, heartbeat.FIT_RUNS, None, needs.elsewhere)
+            unfit = misfits(config, opened.metrics.history(needs), test=test.name)
+            assert [one.text for one in found[test.name][1]] == [" ".join(one) for one in unfit]
+            recent = HistoryNeeds((test.name,), 0, runs_of(test, 10), None)
+            silent = silent_in(test, opened.metrics.history(recent), 10)
+            assert [one.text for one in found[test.name][0]] == [f"{one.metric}: {one.reason}" for one in silent]
+    assert found["strict"][1]
+    assert found["compared"][1]
+    assert found["healthy"][0]
+
+
+def test_a_condition_that_needs_many_runs_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "FIT_RUNS", 10)
+    ran("deep", hours(45), LOSS, noise=0.01)
+    test = judged("deep", **{"gone_*": {**RULE, "optional": True}})
+    with warehouse() as opened:
+        [one], _ = findings([test], opened, 10)["deep"]
+        assert one.more.endswith("in the last 45 runs")
+        assert findings([test], opened, 0)["deep"][0] == []
+    assert newest([], 3) == []
