@@ -94,15 +94,20 @@ def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:
     if not backwards.any():
         return entries, ()
     by_time = np.argsort(time, kind="stable")
-    if _restarts(entries.kind[by_time], entries.number[by_time]) <= _restarts(entries.kind, entries.number):
+    sorted_loses, lost = (
+        _restarts(entries.kind[by_time], entries.number[by_time]),
+        _restarts(entries.kind, entries.number),
+    )
+    # a job that goes on where the clock is behind loses few steps, and nearly all of them if it is sorted
+    if sorted_loses[0] < lost[0] or (sorted_loses[0] == lost[0] and sorted_loses[1] <= 2 * lost[1]):
         ordered = replace(entries, kind=entries.kind[by_time], time=time[by_time], number=entries.number[by_time])
         return ordered, (f"{int(backwards.sum())} entries were out of order; they were sorted by time",)
-    lost = np.concatenate([[0.0], np.cumsum(np.maximum(0.0, -np.diff(time)))])
+    jumps = np.concatenate([[0.0], np.cumsum(np.maximum(0.0, -np.diff(time)))])
     warning = (
-        f"the clock went back {int(backwards.sum())} times, by {lost[-1]:.6g} s in all; "
+        f"the clock went back {int(backwards.sum())} times, by {jumps[-1]:.6g} s in all; "
         "later times were shifted by as much, and how much time passed in between is unknown"
     )
-    return replace(entries, time=time + lost), (warning,)
+    return replace(entries, time=time + jumps), (warning,)
 
 
 def _every_time(entries: Entries) -> NDArray[np.float64]:
@@ -116,11 +121,12 @@ def _every_time(entries: Entries) -> NDArray[np.float64]:
     return entries.time[before]
 
 
-def _restarts(kind: NDArray[np.uint8], number: NDArray[np.int64]) -> int:
-    """The number of restarts if the entries are read in this order. A repeated entry is not a restart."""
+def _restarts(kind: NDArray[np.uint8], number: NDArray[np.int64]) -> tuple[int, float]:
+    """The restarts if the entries are read in this order, and the steps that they lose. A repeated entry is none."""
     step = kind == Kind.STEP
+    back = np.diff(number[step])
     starts = np.cumsum(kind == Kind.JOB_START)[step]
-    return int(((np.diff(number[step]) < 0) | (np.diff(starts) > 0)).sum())
+    return int(((back < 0) | (np.diff(starts) > 0)).sum()), -float(np.minimum(back, 0).sum(dtype=np.float64))
 
 
 def _bounds(entries: Entries, segments: Sequence[Segment], until: float | None) -> tuple[float, float, bool]:

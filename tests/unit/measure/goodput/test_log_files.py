@@ -168,6 +168,15 @@ def test_a_clock_that_is_set_back_loses_only_the_time_it_jumped(tmp_path: Path) 
     assert "the clock went back 1 times, by 550 s" in found.warnings[0]
 
 
+def test_a_job_that_goes_on_where_the_clock_is_behind_is_read_in_the_order_of_its_log(tmp_path: Path) -> None:
+    on_another_host = [*job_start(1000), *steps(18, 40, 1000), *job_end(1230)]
+    found = measure(str(written(tmp_path, [*job_start(5000), *steps(0, 20, 5000), *on_another_host])))
+    assert (found.disruptions, found.last_step, found.ended) == (1, 40, True)
+    assert found.goodput_percent is not None
+    assert found.goodput_percent > 90
+    assert "the clock went back 1 times" in found.warnings[0]
+
+
 def test_entries_delivered_twice_count_once(tmp_path: Path) -> None:
     twice = [copy for entry in in_time([*PLAIN, *span("data_loading", 25, 28)]) for copy in (entry, dict(entry))]
     found = measure(str(written(tmp_path, twice)))
