@@ -46,7 +46,7 @@ def main() -> None:
     bigquery_translations.install()
     port, folder, project = sys.argv[1:]
     settings.data_dir, settings.default_project_id = Path(folder), project
-    database.connection()
+    database.connection().execute("SET threads = 1")
     bigquery_http.Server(("127.0.0.1", int(port)), bigquery_http.Handler).serve_forever()
 
 
