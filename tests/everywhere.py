@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import tempfile
@@ -18,6 +19,7 @@ from nothing_left import leave_nothing_running
 from servers.gcs import BUCKET, GcsServer
 
 leave_nothing_running()
+gc.disable()  # until the tests are collected: what is imported and collected is no garbage before the end
 PROJECT = Path(__file__).parents[1]
 # read when gcsfs is imported: it would ask an API for the kind of a bucket that what stands for the cloud does not have
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
@@ -31,6 +33,11 @@ settings.register_profile("here", settings(), deadline=None, max_examples=100 if
 settings.load_profile("here")
 NUMBERS, NO_LETTERS = count(), re.compile(r"\W")
 OWN_SETTINGS = ("AIRFLOW__", "AIRFLOW_CONN_", "ML_METRICS_", "KUBECONFIG", "MODEL_DIR", "OTEL_")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
