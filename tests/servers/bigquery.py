@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +14,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
 from ml_metrics.warehouse import BigQueryOptions
+from servers.gcs import MEMORY
 from servers.ports import free_port
 from servers.strict_bigquery import StrictProxy
 
@@ -29,7 +29,7 @@ class BigQueryServer:
 
     def __init__(self) -> None:
         subprocess.run([Path(__file__).with_name("make_bigquery_venv.sh")], check=True, capture_output=True, text=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="ml-metrics-bigquery-", dir=memory()))
+        self.folder = Path(tempfile.mkdtemp(prefix="ml-metrics-bigquery-", dir=MEMORY))
         emulator = free_port()
         self._datasets = 0
         self._to_drop: list[str] = []
@@ -88,12 +88,6 @@ class BigQueryServer:
                     return
             time.sleep(0.1)
         raise TimeoutError((self.folder / "log").read_text())
-
-
-def memory() -> Path | None:
-    """Return a folder in memory, where there is one: the emulator writes a file of its jobs with each request."""
-    found = Path("/dev/shm")
-    return found if os.access(found, os.W_OK) else None
 
 
 def client_of(port: int) -> bigquery.Client:

