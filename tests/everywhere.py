@@ -19,7 +19,7 @@ from nothing_left import leave_nothing_running
 from servers.gcs import BUCKET, GcsServer
 
 leave_nothing_running()
-gc.disable()  # until the tests are collected: what is imported and collected is no garbage before the end
+gc.disable()  # while the tests are collected: what is imported and collected stays until the end
 PROJECT = Path(__file__).parents[1]
 # read when gcsfs is imported: it would ask an API for the kind of a bucket that what stands for the cloud does not have
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"

@@ -16,7 +16,7 @@ from servers.ports import free_port
 
 BUCKET = "my-bucket"
 MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
-"""A folder in memory, if there is one: a disk takes a minute to remove what the tests put into buckets."""
+"""A folder in memory, if there is one: the servers write many small files, which no test needs afterwards."""
 
 
 class GcsServer:

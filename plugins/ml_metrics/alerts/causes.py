@@ -65,7 +65,7 @@ MAX_VALUES, MAX_TESTS = 20_000, 1_000
 MAX_COMPARED = 6
 """The metrics of one run by which nodes are compared: a run may fail hundreds, and each takes queries."""
 SAME_YEAR = 300
-"""In days: an older day is told with its year."""
+"""In days. An older date includes its year."""
 FEWEST_VALUES = 8
 """A metric with fewer values of a test is not used for it."""
 

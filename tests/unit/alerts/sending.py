@@ -1,4 +1,4 @@
-"""A deployment that sends over channels that do as they are told, with a real folder and a real warehouse file."""
+"""A deployment with a real run folder and warehouse file, whose channels answer as a test requests."""
 
 from __future__ import annotations
 

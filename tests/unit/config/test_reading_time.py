@@ -35,7 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No time passes but what a test says: the clock of the process also has what the test run does beside it."""
+    """Only a test lets time pass: the clock of the process also counts other work of the test run."""
     monkeypatch.setattr(reading_time.time, "process_time", lambda: 0.0)
 
 

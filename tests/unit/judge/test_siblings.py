@@ -1,4 +1,4 @@
-"""A young series borrows the noise of its siblings until its own is known, and says so."""
+"""A young series borrows the noise of its siblings until its own is known, and the reason names them."""
 
 from __future__ import annotations
 
