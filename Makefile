@@ -62,7 +62,7 @@ test: install-dev ## lint and all tests but campaigns, 8 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests: install-dev
-	@python -m pytest -n $(PROCESSES) --waiting $(WAITING) --no-loadscope-reorder # the long DAG runs first, not last
+	@FILES_IN_MEMORY=1 python -m pytest -n $(PROCESSES) --waiting $(WAITING) --no-loadscope-reorder # the long DAG runs first, not last
 
 check: install-dev ## lint, and the unit tests of what has changed since main; all of them if nothing has
 	@$(MAKE) --no-print-directory -j2 lint changed-tests

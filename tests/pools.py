@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from xdist.scheduler.loadfile import LoadFileScheduling
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 COMPUTING = Path(__file__).parent / "unit"
 ONE_AIRFLOW = "campaigns/one_airflow/"
+WAREHOUSE = "tests/unit/warehouse/"
+"""Its tests need servers that take longer to start than most of them, so two processes have such servers."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,7 +52,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Leave out what pytest collects without asking: files and folders that it is given by name."""
-    items[:] = [item for item in items if not is_of_another_pool(item.path, config)]
+    mine = [item for item in items if not is_of_another_pool(item.path, config)]
+    items[:] = sorted(mine, key=lambda item: not item.nodeid.startswith(WAREHOUSE)) if config.option.waiting else mine
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
@@ -64,10 +68,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Pools |
 
 
 class ByFile(LoadFileScheduling):
-    """Keeps the tests of a file together, and those of a folder that has one Airflow."""
+    """Keeps the tests of a file together, those of a folder that has one Airflow, and halves of the warehouse's."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
+        if file.startswith(WAREHOUSE):
+            return f"{WAREHOUSE}{crc32(file.encode()) % 2}"
         return ONE_AIRFLOW if file.startswith(ONE_AIRFLOW) else file
 
 

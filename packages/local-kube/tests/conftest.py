@@ -12,8 +12,9 @@ import pytest
 
 from harness import Pods, connect
 from local_kube import LocalCluster
-from nothing_left import leave_nothing_running
+from nothing_left import leave_nothing_running, write_into_memory
 
+write_into_memory()
 leave_nothing_running()
 
 

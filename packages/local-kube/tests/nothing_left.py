@@ -4,21 +4,30 @@ The process that was started as pytest only waits, and one that it forks goes on
 program: on Linux it becomes the parent of all that the tests leave behind, also of servers that detach themselves and
 of processes with an environment of their own. When either of the two has ended, it kills everything below it. It is in
 a session of its own, so that it outlives a signal to the whole group of pytest.
+
+With FILES_IN_MEMORY=1, root's tests write into memory, which ends with the last of their processes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import NoReturn
 
 from local_kube.processes import process_tree
+from local_kube.processes.given_up_rights import NEW_MOUNTS, RECEIVE_ONLY
+from local_kube.processes.landlock import checked
 
 SECONDS = 30.0
 """How long killing may take: each process that dies can leave others behind."""
+MEMORY = 12 * 2**30
+"""A machine with less has none to spare for files."""
 _watched = False
 
 
@@ -43,6 +52,24 @@ def leave_nothing_running() -> None:
         program = [sys.executable, "-S", "-P", __file__, str(tests), str(reading)]
         os.execve(program[0], program, environment)
     os.close(reading)
+
+
+def write_into_memory() -> None:
+    """Let temporary files be in memory that only this process and its children see, if that is wished and can be had.
+
+    The folder stays, empty, and is the same for each run.
+    """
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if not os.environ.pop("FILES_IN_MEMORY", "") or os.geteuid() or total < MEMORY:
+        return
+    folder = Path(tempfile.gettempdir(), "tests-in-memory")
+    folder.mkdir(exist_ok=True)
+    libc = ctypes.CDLL(None, use_errno=True)
+    with suppress(OSError):  # a container whose root may not mount
+        checked(libc.unshare(NEW_MOUNTS))
+        checked(libc.mount(b"none", b"/", None, RECEIVE_ONLY, None))
+        checked(libc.mount(b"tmpfs", bytes(folder), b"tmpfs", 0, b"mode=1777"))
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 
 def _wait_for(watcher: int) -> NoReturn:
