@@ -16,6 +16,7 @@ import pytest
 
 from ml_metrics.airflow import versions
 from ml_metrics.airflow.versions import PLACES
+from syntax import syntax_of
 
 PROJECT = Path(__file__).parents[3]
 OWN = PROJECT / "plugins" / "ml_metrics" / "airflow" / "versions.py"
@@ -59,7 +60,7 @@ the oldest version; a name that is elsewhere there, or that Airflow does not pro
 def imported(path: Path) -> Iterator[tuple[str, str]]:
     """Yield what a file imports from Airflow, wherever in the file: module and name."""
     text = path.read_text()
-    for node in ast.walk(ast.parse(text if "airflow" in text else "")):
+    for node in ast.walk(syntax_of(text if "airflow" in text else "")):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "airflow":
             yield from ((str(node.module), one.name) for one in node.names)
         elif isinstance(node, ast.Import):

@@ -20,6 +20,7 @@ import pytest
 import ml_metrics
 from ml_metrics.airflow.provider_info import get_provider_info
 from ml_metrics.core.settings import SECTION, Settings
+from syntax import syntax_of
 
 PACKAGE = Path(ml_metrics.__file__).parent
 INFO = get_provider_info()
@@ -50,7 +51,7 @@ def bases() -> dict[str, tuple[str, set[str]]]:
     found = {}
     for path in PACKAGE.rglob("*.py"):
         module = ".".join(("ml_metrics", *path.relative_to(PACKAGE).with_suffix("").parts))
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in ast.walk(syntax_of(path.read_bytes())):
             if isinstance(node, ast.ClassDef):
                 found[node.name] = module, {ast.unparse(base).split(".")[-1] for base in node.bases}
     return found

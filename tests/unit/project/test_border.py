@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import ml_metrics
+from syntax import syntax_of
 
 PACKAGE = Path(ml_metrics.__file__).parent
 OPENERS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "open_read"}
@@ -49,7 +50,7 @@ def calls() -> tuple[tuple[str, ast.Call, str], ...]:
     """Return every call in the package, with its module and the name of what is called."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in ast.walk(syntax_of(path.read_bytes())):
             if isinstance(node, ast.Call):
                 name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
                 found.append((path.relative_to(PACKAGE).as_posix(), node, name))

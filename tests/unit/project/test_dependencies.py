@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 
 import ml_metrics
 from ml_metrics.core.extras import EXTRAS
+from syntax import syntax_of
 
 PACKAGE = Path(ml_metrics.__file__).parent
 PROJECT = PACKAGE.parents[1]
@@ -100,7 +101,7 @@ def third_party() -> dict[str, frozenset[str]]:
     """Return the distributions that each module of the package imports."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        names = set(imported(ast.parse(path.read_bytes())))
+        names = set(imported(syntax_of(path.read_bytes())))
         ours = {"ml_metrics", *sys.stdlib_module_names}
         others = {distribution_of(name) for name in names if name.partition(".")[0] not in ours}
         found[path.relative_to(PACKAGE).as_posix()] = frozenset(others)

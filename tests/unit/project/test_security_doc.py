@@ -7,6 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from syntax import syntax_of
+
 PROJECT = Path(__file__).parents[3]
 TEXT = (PROJECT / "SECURITY.md").read_text()
 PROMISES = TEXT.partition("<!-- promises: checked by tests/unit/project/test_security_doc.py -->")[2].partition(
@@ -21,7 +23,7 @@ CAMPAIGN = sorted((PROJECT / "campaigns" / "hostile").rglob("test_*.py"))
 @cache
 def functions_of(file: Path) -> frozenset[str]:
     """Return the names of the tests in a file."""
-    tree = ast.parse(file.read_text())
+    tree = syntax_of(file.read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     return frozenset(one.name for one in functions if one.name.startswith("test_"))
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from syntax import syntax_of
+
 PROJECT = Path(__file__).parents[3]
 FOLDERS = ("tests", "campaigns", "packages/local-kube/tests")
 CHANCE = {
@@ -75,7 +77,7 @@ def test_no_parameter_of_a_test_differs_from_process_to_process() -> None:
             text = path.read_text()
             if "parametrize" not in text and "params=" not in text:
                 continue
-            tree = ast.parse(text)
+            tree = syntax_of(text)
             for values in parameters(tree):
                 assert list(listed(tree, values)) == [], f"{path.relative_to(PROJECT)}:{values.lineno}"
 
