@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -89,7 +90,8 @@ def become_somebody(tmp_path: Path) -> Iterator[Callable[[], None]]:
     for folder in (tmp_path, *tmp_path.parents):
         if folder in {everybodys, *everybodys.parents}:
             break
-        folder.chmod(0o755)
+        if not folder.stat().st_mode & stat.S_IXOTH:  # others have their place in an open one, such as /dev/shm
+            folder.chmod(0o755)
 
     def become() -> None:
         if was_root:
