@@ -189,7 +189,7 @@ def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse
     }
     of_kind = places(warehouse.metrics.judged({one.run_key: one.at for one in night.values()}), shared)
     for found in movements(of_kind.get(own[0][0], [])):
-        if run.test in found.moved and all(found.explains(shift, noise) for _, shift, noise in own):
+        if found.explains(run.test, [(shift, noise) for _, shift, noise in own]):
             return found
     return None
 

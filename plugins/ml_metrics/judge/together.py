@@ -41,8 +41,12 @@ UNEQUAL, UNEQUALS = 0.3, (0.1, 0.2, 0.3, 0.5)
 a cause that is known, the part is learnt from the tests that it moved."""
 OUTLIERS, WIDE = 0.1, 4.0
 """One value in ten is drawn from noise that is four times as wide: series are young, and noise has heavy tails."""
-APART = 3.5
-"""So many deviations from the shared shift, a test has moved by something else as well."""
+APART, AWAY = 3.5, 2.0
+"""So many deviations from the shared shift, a test has moved by something else as well; so few are enough if it is the
+only one that is so far."""
+FURTHER, OTHERS = 1.3, 0.97
+"""By which factor it is then further than so many of the other tests. Among few tests the factor is greater: chance
+reaches it in one group in ten."""
 NODE_GROUP = re.compile(r"(gke-.+)-[0-9a-f]{8}-[0-9a-z]{4}")
 """The name of a node of Google's Kubernetes, which begins with the cluster and the pool."""
 
@@ -81,9 +85,18 @@ class Movement:
     apart: tuple[str, ...]
     """The tests that moved, and by so different a share that something else moved them as well."""
 
-    def explains(self, shift: float, noise: float) -> bool:
-        """Whether a shift is the shared one, but for noise."""
-        return abs(shift - self.shift) <= APART * math.hypot(noise, self.unequal)
+    def explains(self, test: str, metrics: Sequence[tuple[float, float]]) -> bool:
+        """Whether the shifts of a test's metrics, each with its noise, are the shared one.
+
+        One of many metrics is further away by noise alone. With tails this heavy, eight reach twice as far as one.
+        """
+        if test not in self.moved or test in self.apart:
+            return False
+        among = math.cbrt(len(metrics))
+        return all(
+            abs(shift - self.shift) <= APART * max(math.hypot(noise, self.unequal), among * noise)
+            for shift, noise in metrics
+        )
 
     def __str__(self) -> str:
         names = " or ".join((self.cause, *self.also))
@@ -150,7 +163,7 @@ def places(rows: Iterable[StoredMetric], shared: Mapping[str, Shared]) -> dict[s
     }
 
 
-def movements(night: Iterable[Place], alpha: float = 0.01) -> list[Movement]:
+def movements(night: Iterable[Place], alpha: float = 0.05) -> list[Movement]:
     """The causes that moved several tests, the one with the most evidence first.
 
     What a cause explains is taken away before the next one is looked for. In a night without any cause, at most a share
@@ -211,6 +224,10 @@ class _Night:
         fits = [float(np.log(_density(left, np.hypot(noise, part * shift))).sum()) for part in UNEQUALS]
         unequal = abs(shift) * UNEQUALS[int(np.argmax(fits))]
         spread = np.hypot(noise, unequal)
+        away = np.abs(left) / spread
+        rest = max(1, len(moved) - 1)
+        further = max(FURTHER, 10 ** (1 / rest)) * np.sort(away)[math.ceil(OTHERS * rest) - 1]
+        is_apart = away > min(APART, max(AWAY, further))
         others = np.setdiff1d(np.arange(len(self.tests)), members)
         movement = Movement(
             cause=names[0],
@@ -221,7 +238,7 @@ class _Night:
             still=tuple(self.tests[index] for index in members[~moves]),
             others_moved=int((self.shift[others] * np.sign(shift) > abs(shift) / 2).sum()),
             others=len(others),
-            apart=tuple(self.tests[index] for index in moved[np.abs(left) > APART * spread]),
+            apart=tuple(self.tests[index] for index in moved[is_apart]),
         )
         self.shift[moved], self.noise[moved] = left, spread
         return movement if len(moved) >= FEWEST else self.strongest(alpha) if self.causes else None

@@ -93,14 +93,34 @@ def test_names_of_the_same_tests_are_told_together() -> None:
     assert (found.cause, found.also) == ("cluster west", ("zone 1",))
 
 
-def test_one_that_moved_further() -> None:
-    places = [one._replace(noise=0.02) for one in night(1, "zone 1")]
+@pytest.mark.parametrize(("tests", "further"), [(12, 0.25), (12, 0.12), (120, 0.12)])
+def test_one_that_moved_further(tests: int, further: float) -> None:
+    places = [one._replace(noise=0.02) for one in night(1, "zone 1", tests=tests * 4)]
     places.sort(key=lambda one: "zone 1" not in one.shares)
-    places[0] = places[0]._replace(shift=SHIFT + 0.25)
+    places[0] = places[0]._replace(shift=SHIFT + further)
     (found,) = movements(places)
     assert places[0].test in found.apart
-    assert not found.explains(SHIFT + 0.25, 0.02)
-    assert found.explains(SHIFT + 0.02, 0.02)
+    assert len(found.apart) <= 0.03 * len(found.moved) + 1
+    assert not found.explains(places[0].test, [(SHIFT + further, 0.02)])
+    assert found.explains(places[1].test, [(SHIFT + 0.02, 0.02)])
+    assert not found.explains(places[-1].test, [(SHIFT, 0.02)]), "does not share it"
+
+
+def test_the_furthest_of_tests_that_differ_is_not_apart() -> None:
+    shifts = [0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.4, 1.5]
+    moved = [Place(f"test-{by}", 0.2 * by, 0.01, frozenset({"node 7"})) for by in shifts]
+    still = [Place(f"still-{number}", 0.0, 0.01, frozenset({"node 8"})) for number in range(20)]
+    (found,) = movements([*moved, *still])
+    assert (len(found.moved), found.apart) == (9, ())
+
+
+def test_one_of_many_metrics_that_is_far_away_is_noise() -> None:
+    (found,) = movements([one._replace(noise=0.02) for one in night(1, "zone 1")])
+    test, outlier, usual = found.moved[0], (SHIFT + 0.15, 0.02), (SHIFT, 0.02)
+    assert not found.explains(test, [outlier])
+    assert not found.explains(test, [outlier, usual])
+    assert found.explains(test, [outlier, *[usual] * 19])
+    assert not found.explains(test, [(SHIFT + 0.3, 0.02), *[usual] * 19])
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["", "zone 1"]))
