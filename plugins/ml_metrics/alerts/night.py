@@ -23,7 +23,7 @@ from ml_metrics.core.text import counted
 from ml_metrics.core.values import short_digests
 from ml_metrics.judge import chance, is_level, limit_of, reference_of, strength
 from ml_metrics.measure.efficiency import added_costs, cost_words
-from ml_metrics.warehouse import DEFINITION, IN_DIGEST, Incident, StoredMessage, TestStatus, Warehouse
+from ml_metrics.warehouse import DEFINITION, IN_DIGEST, Incident, Judged, StoredMessage, TestStatus, Warehouse
 
 DAY, HISTORY, LOOKED_BACK = timedelta(days=1), timedelta(days=120), timedelta(days=28)
 PASSING = timedelta(days=4)
@@ -210,7 +210,7 @@ def night_of(
         since,
         until,
         len({one.test for one in warehouse.runs.sums(since, until) if is_shown(one.test)}),
-        sum(judged.get(owner, 0) for owner in owners),
+        sum(judged[owner].metrics for owner in owners if owner in judged),
         needs=tuple(needs),
         together=tuple(_by_cause(shared.values())),
         recovered=tuple(recovered),
@@ -335,12 +335,12 @@ def is_beyond_budget(
     return own > limit_of([own, *others], judged, rate)
 
 
-def _judged(by_owner: dict[str, int], name: str, budgets: Mapping[str, float]) -> int:
-    return sum(count for owner, count in by_owner.items() if budget_of(budgets, owner) == name)
+def _judged(by_owner: dict[str, Judged], name: str, budgets: Mapping[str, float]) -> int:
+    return sum(count.by_level for owner, count in by_owner.items() if budget_of(budgets, owner) == name)
 
 
 def _budgets(
-    warehouse: Warehouse, budgets: Mapping[str, float], since: datetime, until: datetime, by_owner: dict[str, int]
+    warehouse: Warehouse, budgets: Mapping[str, float], since: datetime, until: datetime, by_owner: dict[str, Judged]
 ) -> Iterator[Budget]:
     alarms = alarms_of(warehouse, since, until) if budgets else []
     for name, rate in budgets.items():

@@ -3,7 +3,7 @@
 Each kind of metric of a run is so far from its level, in units that its own noise explains or not. A cause explains a
 night better than noise alone if the tests that share it moved by about the same share of their levels. The evidence for
 that is an e-value: the likelihood ratio of the night, averaged over all shares and over how many of the tests moved.
-Its mean is at most 1 while only noise moves anything, so an evidence of 100 is seen in at most one night in 100,
+Its mean is at most 1 while only noise moves anything, so an evidence of 20 is seen in at most one night in 20,
 however many causes are tried.
 """
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         SendersState,
         StoredMessage,
     )
-    from ml_metrics.warehouse.metrics import NamedMetric
+    from ml_metrics.warehouse.metrics import Judged, NamedMetric
     from ml_metrics.warehouse.old_rows import OldRows
     from ml_metrics.warehouse.record import JobRow, Place, RunRecord, metric_columns, run_record, with_verdicts
     from ml_metrics.warehouse.references import MAX_METRICS, KnownLevels, curves_before, good_before, references_of

@@ -280,14 +280,15 @@ ORDER BY job.test_name, metric.metric_name
 """
 
 JUDGED_BY_OWNER = f"""
-SELECT owner, COUNT(*) AS judged
+SELECT owner, COUNT(*) AS judged, SUM(by_level) AS by_level
 FROM (
-  SELECT DISTINCT job.owner, metric.test_name, metric.metric_name
+  SELECT job.owner, MAX(CASE WHEN metric.rule LIKE 'no % lasts %' THEN 1 ELSE 0 END) AS by_level
   FROM job_history AS job
   JOIN metric_history AS metric ON metric.uuid = job.uuid
   WHERE {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
     AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
-    AND job.trial IS NULL AND metric.rule LIKE 'no % lasts %' AND metric.verdict IN ('pass', 'fail')
+    AND job.trial IS NULL AND metric.verdict IN ('pass', 'fail')
+  GROUP BY job.owner, metric.test_name, metric.metric_name
 ) AS found
 GROUP BY owner
 """
@@ -318,6 +319,14 @@ class NamedMetric:
     """Whether a run that is no trial has it."""
 
 
+class Judged(NamedTuple):
+    """How many metrics were judged."""
+
+    metrics: int
+    by_level: int
+    """Those whose condition is about their level."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """Queries for metrics. Those about one run include trials; the others leave them out unless stated."""
@@ -342,10 +351,10 @@ class Metrics:
         span = _span(min(ends.values()) - DAY, max(ends.values()) + DAY)
         return self._read(JUDGED, runs=list(ends), **span)
 
-    def judged_by_owner(self, since: datetime, until: datetime) -> dict[str, int]:
-        """How many metrics of the tests of each owner were judged by their level in a time span."""
+    def judged_by_owner(self, since: datetime, until: datetime) -> dict[str, Judged]:
+        """How many metrics of the tests of each owner were judged in a time span."""
         rows = self.database.query(JUDGED_BY_OWNER, **_span(since, until))
-        return {row["owner"] or "": int(row["judged"]) for row in rows}
+        return {row["owner"] or "": Judged(int(row["judged"]), int(row["by_level"])) for row in rows}
 
     def siblings(self, test: str, metrics: Sequence[str], until: datetime) -> list[Sibling]:
         """The noise of some metrics in other tests, and of other metrics of a test, where it is known."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import night_of, send_due_digests
 from ml_metrics.alerts.night import Line, Night
-from simulated_runs import NAME, good, notify_about, simulate, with_test
+from simulated_runs import NAME, START, good, notify_about, simulate, with_test
 from unit.alerts.mailbox import subjects
 
 LEVEL = {"metric_success_conditions": {"loss_final": {"comparison": "less", "success_threshold": {"change_point": {}}}}}
@@ -105,6 +105,18 @@ def test_a_night_of_the_past_has_what_was_broken_then(series: Series) -> None:
         night = night_of(opened, {}, until - timedelta(days=1), until)
     assert ([one.test for one in night.needs], night.recovered) == ([NAME], ())
     assert ([one.test for one in series.night().recovered], series.night().needs) == ([NAME], ())
+
+
+def test_every_metric_with_a_condition_is_counted_and_the_budget_is_of_levels(series: Series) -> None:
+    fixed = {"comparison": "greater", "success_threshold": {"fixed_value": 0.5}}
+    conditions = {**LEVEL["metric_success_conditions"], "accuracy_final": fixed}
+    run = with_test(good(loss_final=0.1), regression_test_config={"metric_success_conditions": conditions})
+    simulate(series.number + 1, run)
+    until = START + timedelta(days=series.number + 2)
+    with warehouse() as opened:
+        night = night_of(opened, {"default": 1 / 7}, until - timedelta(days=1.5), until)
+    assert night.headline.endswith("1 test ran, 2 metrics judged")
+    assert "over 1 judged metric:" in str(night.budgets[0])
 
 
 @given(st.tuples(*(st.integers(0, 40) for _ in range(4))), st.integers(1, 12))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 
 from ml_metrics.alerts import Night, night_of
@@ -38,10 +39,11 @@ def run(arguments: Arguments) -> int:
 
 
 def _noon(date: str) -> datetime:
-    try:
-        return datetime.combine(datetime.fromisoformat(date).date(), time(12), UTC)
-    except ValueError as error:
-        raise UsageError(f"{date!r} is not a date, as 2026-01-31") from error
+    with suppress(ValueError):
+        day = datetime.fromisoformat(date).date()
+        if day.year >= 1970:  # rows of the year before are read, too
+            return datetime.combine(day, time(12), UTC)
+    raise UsageError(f"{date!r} is not a date since 1970, as 2026-01-31")
 
 
 def _lines(night: Night) -> Iterator[str]:

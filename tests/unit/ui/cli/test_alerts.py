@@ -176,3 +176,10 @@ def test_pending_are_those_that_no_channel_failed_for_ever(sent: list[str], ml: 
 def test_a_warehouse_without_messages(address: str, ml: Shell) -> None:
     assert ml("messages", "--warehouse", address) == "No sender has run yet.\nThere are no messages.\n"
     assert "no run of a test 'tset' was recorded" in ml("messages", "tset", "--warehouse", address, code=2)
+
+
+def test_a_night_before_all_nights(address: str, ml: Shell) -> None:
+    for day in ("0001-01-01", "1969-12-31", "2026-02-30"):
+        assert f"{day!r} is not a date since 1970" in ml("night", day, "--warehouse", address, code=2)
+    for day in ("1970-01-01", "9999-12-31"):
+        assert "0 tests ran" in ml("night", day, "--warehouse", address)
