@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         HistoryNeeds,
         history_needs,
         in_baseline,
+        in_newest_units,
         is_measured,
         recent_rows,
         worse_side,

@@ -149,11 +149,16 @@ def in_units_of(known: Mapping[str, tuple[str, float | None]], rows: Iterable[St
     if not factors:
         return rows
     return [
-        replace(row, value=row.value * factors[row.metric, row.unit], unit=known[row.metric][0])
-        if (row.metric, row.unit) in factors and row.value is not None
+        replace(row, unit=known[row.metric][0], **_multiplied(row, factor))
+        if (factor := factors.get((row.metric, row.unit)))
         else row
         for row in rows
     ]
+
+
+def _multiplied(row: StoredMetric, factor: float) -> dict[str, float]:
+    fields = ("value", "lower", "upper", "reference", "spread")
+    return {name: number * factor for name in fields if (number := getattr(row, name)) is not None}
 
 
 def in_newest_units(rows: Iterable[StoredMetric]) -> list[StoredMetric]:

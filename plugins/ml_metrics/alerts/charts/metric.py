@@ -31,6 +31,7 @@ from ml_metrics.alerts.charts.frame import (
 )
 from ml_metrics.core.model import Outcome, StoredMetric
 from ml_metrics.core.units import readable
+from ml_metrics.judge import in_newest_units
 
 SINGLE_RUN_HALF_WIDTH = timedelta(hours=6)
 """Half the width of the band of a metric with a single run."""
@@ -83,7 +84,8 @@ def metric_chart(
     those of the time axis, which charts beside each other share; None for those of the runs. Times that are not in UTC
     are in the time zone of the viewer. `width` is in pixels, or `container`; `height` in pixels.
     """
-    ordered = _as_percent(sorted(points, key=lambda point: (point.timestamp, point.run_key)), axis, excluded)
+    points = sorted(in_newest_units(points), key=lambda point: (point.timestamp, point.run_key))
+    ordered = _as_percent(points, axis, excluded)
     low, high = domain = domain_of(ordered, axis)
     unit = "%" if axis is Axis.PERCENT else next((point.unit for point in reversed(ordered) if point.unit), "")
     kind = "log" if axis is Axis.LOG else "linear"
@@ -262,7 +264,7 @@ def comparison_chart(
     rows = [
         {"test": test, "run": point.run_key, "at": milliseconds(point.timestamp), "value": rounded(point.value)}
         for test, points in lines.items()
-        for point in sorted(points, key=lambda point: point.timestamp)
+        for point in sorted(in_newest_units(points), key=lambda point: point.timestamp)
         if drawable(point.value, axis)
     ]
     scale = {"type": "log" if axis is Axis.LOG else "linear", "zero": False}
@@ -301,6 +303,7 @@ def mail_chart(points: Sequence[StoredMetric], *, excluded: Collection[str] = fr
 
     A phone shows the picture about as wide as it is, so that its text keeps its size.
     """
+    points = in_newest_units(points)
     last, now = len(points) - 1, points[-1]
     earlier = (replace(point, lower=None, upper=None) for point in points[:-1])
     low, high = domain_of([*earlier, now], Axis.LINEAR, margin=0.12)

@@ -58,6 +58,18 @@ def test_percent_is_relative_to_the_median_of_counted_runs() -> None:
     assert column(spec, "upper") == [None, 150.0, None]
 
 
+def test_runs_in_another_unit_are_drawn_in_the_newest() -> None:
+    runs = [*(replace(run(n, 848.0 + n, 800.0, 900.0), unit="ms") for n in range(3)), run(3, None, upper=900.0)]
+    runs[3] = replace(runs[3], unit="ms")
+    runs.append(replace(run(4, 0.85, 0.8, 0.9), unit="s"))
+    spec = metric_chart("x", runs)
+    assert column(spec, "value") == pytest.approx([0.848, 0.849, 0.85, None, 0.85])
+    assert column(spec, "upper") == pytest.approx([0.9] * 5)
+    assert [one["value"] for one in mail_chart(runs)["datasets"]["runs"]] == pytest.approx([0.848, 0.849, 0.85, 0.85])
+    compared = comparison_chart({"a": runs, "b": [runs[0]]})["datasets"]["values"]
+    assert [one["value"] for one in compared] == pytest.approx([0.848, 0.849, 0.85, 0.85, 848])
+
+
 def test_an_open_side_of_the_band_extends_to_the_edge() -> None:
     spec = metric_chart("x", [run(1, 1.0, 0.5, None), run(2, 1.0, 0.5, None)])
     low, high = (param["value"] for param in spec["params"])
