@@ -131,6 +131,7 @@ def test_the_projects_own_dags_are_never_paused_and_run(airflow: Standalone, hom
     for dag in OWN_DAGS:
         airflow.wait_until_parsed(dag)
         assert airflow.client.get(f"/api/v2/dags/{dag}").json()["is_paused"] is False, dag
+    wait_until(airflow.is_healthy, "no process is late, which the doctor would report")
     run_own(airflow, *OWN_DAGS)
     with home.warehouse() as warehouse:
         newest = warehouse.senders.newest()

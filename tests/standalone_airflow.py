@@ -67,6 +67,11 @@ class Standalone:
         self.client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=START_SECONDS)
         self.process = process
 
+    def is_healthy(self) -> bool:
+        """Say whether the scheduler, the DAG processor and the triggerer have been heard of lately."""
+        parts = self._request("GET", "/api/v2/monitor/health")
+        return all(parts[one]["status"] == "healthy" for one in ("scheduler", "dag_processor", "triggerer"))
+
     def trigger(self, dag: str, conf: dict[str, Any] | None = None, run: str | None = None) -> str:
         """Start a run, with this name if one is given, and return its name."""
         body = {"conf": conf or {}, "logical_date": None, "dag_run_id": run}
