@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from itertools import dropwhile
 from operator import attrgetter, lt
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, SWEEP, JobStatus, Outcome, StoredMetric, Sweep, TagCurve
 from ml_metrics.core.units import factor_between
@@ -156,7 +156,7 @@ def in_units_of(known: Mapping[str, tuple[str, float | None]], rows: Iterable[St
     ]
 
 
-def _multiplied(row: StoredMetric, factor: float) -> dict[str, float]:
+def _multiplied(row: StoredMetric, factor: float) -> dict[str, Any]:
     fields = ("value", "lower", "upper", "reference", "spread")
     return {name: number * factor for name in fields if (number := getattr(row, name)) is not None}
 
