@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from browser import chromium
 from missing import missing
-
-sys.path.append(str(Path(__file__).parents[3]))
-
 from release import site, site_check
 from release.checks import TOOLS
 from release.tree import ReleaseError

@@ -1,7 +1,7 @@
 """The commands of `gcloud` that deploy/composer.sh uses. Every call is recorded, and a bucket is a folder.
 
 It runs as a program named `gcloud` on the PATH. FAKE_GCLOUD is the folder with its state. What the documentation of the
-service says that it refuses is refused: see tests/behaviour/deploy/test_composer_limits.py.
+service says that it refuses is refused: see campaigns/deployments/test_composer_limits.py.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import hcl2
 import pytest
 
-from behaviour.deploy.conftest import Cloud
+from campaigns.deployments.conftest import Cloud
 from servers.compose_file import PROJECT
 
 MODULE = PROJECT / "deploy" / "terraform"

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from behaviour.deploy.conftest import WHERE, Cloud
+from campaigns.deployments.conftest import WHERE, Cloud
 from deploy_programs import program
 
 DOCS = "https://docs.cloud.google.com/composer/docs"

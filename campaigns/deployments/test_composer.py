@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from behaviour.deploy.conftest import WHERE, Cloud
+from campaigns.deployments.conftest import WHERE, Cloud
 from ml_metrics.core.settings import Settings
 from not_installed import HIDE
 from servers.compose_file import PROJECT
