@@ -16,10 +16,9 @@ import pytest
 from hypothesis import settings
 
 from ml_metrics.warehouse import sql
-from nothing_left import leave_nothing_running, write_into_memory
+from nothing_left import leave_nothing_running
 from servers.gcs import BUCKET, GcsServer
 
-write_into_memory()
 leave_nothing_running()
 gc.disable()  # while the tests are collected: what is imported and collected stays until the end
 PROJECT = Path(__file__).parents[1]

@@ -12,9 +12,8 @@ import pytest
 
 from harness import Pods, connect
 from local_kube import LocalCluster
-from nothing_left import leave_nothing_running, write_into_memory
+from nothing_left import leave_nothing_running
 
-write_into_memory()
 leave_nothing_running()
 
 

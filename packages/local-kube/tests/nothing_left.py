@@ -37,6 +37,7 @@ def leave_nothing_running() -> None:
     if _watched or "PYTEST_XDIST_WORKER" in os.environ:  # the workers are below the process that was started
         return
     _watched = True
+    _write_into_memory()
     reading, writing = os.pipe()
     watcher = os.fork()
     if watcher:
@@ -54,7 +55,7 @@ def leave_nothing_running() -> None:
     os.close(reading)
 
 
-def write_into_memory() -> None:
+def _write_into_memory() -> None:
     """Let temporary files be in memory that only this process and its children see, if that is wished and can be had.
 
     The folder stays, empty, and is the same for each run.

@@ -156,7 +156,7 @@ def parse_count(value: Any) -> int:
 def _decoder(times: tuple[str, ...]) -> Any:
     """The decoder of lines that have nothing but these times, and what is beside them."""
     time = Annotated[float, msgspec.Meta(ge=-LATEST, le=LATEST)]
-    count = Annotated[int, msgspec.Meta(gt=-MAX_COUNT, lt=MAX_COUNT)]
+    count = Annotated[int, msgspec.Meta(ge=0, lt=MAX_COUNT)]
     fields = [
         ("job_name", str | None, None),
         ("step_count", count, NO_STEP),
@@ -258,7 +258,7 @@ class EntriesBuilder:
                 self.reject("not an object")
                 continue
             time, number = payload.get("step_start_time"), payload.get("step_count")
-            plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < MAX_COUNT
+            plain = type(time) is float and type(number) is int and abs(time) <= LATEST and 0 <= number < MAX_COUNT
             row: tuple[Any, ...] | None = (STEP, time, number)
             if not plain or payload.get("job_name") != self.job_name:
                 row = self._row(payload)
@@ -429,6 +429,8 @@ class EntriesBuilder:
         number = 0
         if kind == STEP:
             number = parse_count(payload["step_count"])
+            if number < 0:
+                raise ValueError("a step is below 0")
         elif name_field:
             number = self._name(str(payload.get(name_field) or "unknown"))
         elif kind == SLICE_COUNTS:

@@ -73,6 +73,7 @@ def test_a_last_line_without_a_line_end_counts(tmp_path: Path) -> None:
         "{torn", "[1, 2]", "null", '"text"', "\x00\x00", '{"job_name": "job", "step_count": 3}',
         '{"job_name": "job", "step_count": "many", "step_start_time": 5}',
         '{"job_name": "job", "step_count": 1.5, "step_start_time": 5}',
+        '{"job_name": "job", "step_count": -3, "step_start_time": 100.0}',
         '{"job_name": "job", "step_count": 1, "step_start_time": NaN}',
         '{"job_name": "job", "step_count": 1, "step_start_time": 1e999}',
         '{"job_name": "job", "step_count": 99999999999999999999, "step_start_time": 5}',
