@@ -72,6 +72,14 @@ def test_imported_runs_have_no_verdict_until_all_are_judged(nightly: list[str], 
     assert [run["verdict"] for run in ml.json(*history)["runs"]] == verdicts
 
 
+def test_a_run_of_the_future_is_left_out(nightly: list[str], tmp_path: Path, ml: Shell) -> None:
+    (tmp_path / "t.csv").write_text(f"{HISTORY}2099-01-11,c11,1.0\n9999-12-31,c12,1.0\n")
+    argv = ["import", str(tmp_path / "t.csv"), "--test", "nightly", *nightly]
+    assert ml.json(*argv, "--dry-run")["tests"][0]["runs"] == 10
+    assert "Left out: 2 runs that ended in the future." in ml(*argv)
+    assert len(ml.json("history", "nightly", *nightly)["runs"]) == 10
+
+
 def test_a_file_in_the_middle_that_cannot_be_read_leaves_nothing(nightly: list[str], tmp_path: Path, ml: Shell) -> None:
     for number, text in enumerate((HISTORY, HISTORY[:-8], HISTORY)):
         (tmp_path / "folder").mkdir(exist_ok=True)
