@@ -32,6 +32,7 @@ from xml.etree import ElementTree as ET
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric, Sweep, SweepPoint
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
+from ml_metrics.judge import in_newest_units
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.dashboard.page import Columns
@@ -175,11 +176,12 @@ def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
 
 
 def otava(runs: Sequence[ExportedRun]) -> str:
-    """A row for each run and a column for each metric; an empty cell is no value."""
-    metrics = sorted({row.metric for run in runs for row in run.values})
-    values = [{row.metric: row.value for row in run.values} for run in runs]
-    rows = [(run.job.timestamp, run.job.uuid, *map(own.get, metrics)) for run, own in zip(runs, values, strict=True)]
-    return _table([("time", "run", *metrics), *rows])
+    """A row for each run and a column for each metric, in its newest unit. Of runs that failed, the cells are empty."""
+    rows = in_newest_units(row for run in runs if not run.failed for row in run.values)
+    values = {(row.run_key, row.metric): row.value for row in rows}
+    metrics = sorted({row.metric for row in rows})
+    table = [[run.job.timestamp, run.job.uuid, *(values.get((run.job.uuid, one)) for one in metrics)] for run in runs]
+    return _table([("time", "run", *metrics), *table])
 
 
 def as_csv(runs: Sequence[ExportedRun]) -> str:

@@ -8,7 +8,7 @@ import math
 import re
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import BytesIO, StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -129,6 +129,22 @@ def test_tables_have_a_row_for_each_value_or_run(good: str, ml: Shell) -> None:
             assert row[metric] == by_run.get((row["run"], metric), "")
 
 
+def test_a_table_for_otava_has_one_unit_and_no_value_of_a_run_that_failed(good: str) -> None:
+    (row,) = (one for one in newest(good) if one.metric == "step_seconds_final")
+    runs = [
+        ExportedRun(
+            replace(_job(), uuid=run, job_status=status),
+            (replace(row, run_key=run, timestamp=row.timestamp + timedelta(days=day), value=value, unit=unit),),
+        )
+        for day, (run, value, unit, status) in enumerate([
+            ("a", 1.5, "s", JobStatus.SUCCESS), ("b", 1600.0, "ms", JobStatus.SUCCESS),
+            ("c", 9.0, "ms", JobStatus.FAILURE),
+        ])
+    ]  # fmt: skip
+    wide = csv.DictReader(StringIO(TEXTS["otava"](runs)))
+    assert [one["step_seconds_final"] for one in wide] == ["1500.0", "1600.0", ""]
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_hostile_names_and_values_that_are_missing(name: str, good: str) -> None:
     rows = newest(good)
@@ -164,7 +180,7 @@ NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
         "image": TEXT,
         "failure_reason": st.none() | TEXT,
         "job_status": st.sampled_from(list(JobStatus)),
-        "timestamp": st.datetimes(datetime(2000, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC)),
+        "timestamp": st.datetimes(datetime(2000, 1, 1), datetime(2026, 1, 1), timezones=st.just(UTC)),
         "started_at": st.none() | st.just(datetime(2001, 2, 3, 4, 5, 6, 7, tzinfo=UTC)),
     }),
 )  # fmt: skip
