@@ -241,12 +241,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nights", type=int, default=20, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--budget", action="store_true", help="the alert budget: three minutes")
+    parser.add_argument("--budget", action="store_true", help="the alert budget: ten minutes")
     parser.add_argument("--young", action="store_true", help="series of few runs, and their siblings: one minute")
     options = parser.parse_args()
     random, at = np.random.default_rng(options.seed), datetime(2026, 3, 2, tzinfo=UTC)
     if options.budget:
-        play_budget(random, 60)
+        play_budget(random, 240)
         return
     if options.young:
         play_young(random, 2_000)

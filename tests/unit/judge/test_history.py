@@ -15,7 +15,16 @@ from pydantic import ValidationError
 
 from ml_metrics.config.conditions import Condition
 from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
-from ml_metrics.judge import Acceptance, HistoryNeeds, changes_in, history_needs, judge_run, replay, worse_side
+from ml_metrics.judge import (
+    Acceptance,
+    HistoryNeeds,
+    changes_in,
+    history_needs,
+    in_newest_units,
+    judge_run,
+    replay,
+    worse_side,
+)
 from ml_metrics.judge.history import RECENT, EarlierRuns, Elsewhere, series_of, worst
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, noisy, point, verdict
 
@@ -478,3 +487,14 @@ def test_a_metric_that_goes_on_in_another_unit_has_its_history_in_that_unit(rule
     # the unit was only stated wrongly before, or measures something else
     for unit in ("ms", "tokens/s"):
         assert judged_in(unit, 0.1201, past[:20]).reference == pytest.approx(0.12, rel=0.01)
+
+
+def test_a_row_in_another_unit_changes_whole() -> None:
+    old = replace(point(0, 0.12), unit="s", lower=0.1, upper=0.14, reference=0.11, spread=0.001)
+    missing = replace(point(1, 0.12), unit="s", value=None, upper=0.14)
+    rows = in_newest_units([old, missing, replace(point(2, 121.0), unit="ms")])
+    assert [row.unit for row in rows] == ["ms"] * 3
+    assert [rows[0].value, rows[0].lower, rows[0].upper, rows[0].reference, rows[0].spread] == pytest.approx(
+        [120, 100, 140, 110, 1]
+    )
+    assert (rows[1].value, rows[1].upper, rows[2].value) == (None, pytest.approx(140), 121)

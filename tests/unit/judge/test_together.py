@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,9 @@ from ml_metrics.core.model import JobStatus, StoredMetric
 from ml_metrics.judge.level import LevelRule, follow
 from ml_metrics.judge.together import EVERY_TEST, Place, attributes_shared, movements, places, position
 from unit.warehouse.records import MONDAY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SHIFT = math.log(1.08)
 
@@ -106,12 +110,37 @@ def test_one_that_moved_further(tests: int, further: float) -> None:
     assert not found.explains(places[-1].test, [(SHIFT, 0.02)]), "does not share it"
 
 
-def test_the_furthest_of_tests_that_differ_is_not_apart() -> None:
-    shifts = [0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.4, 1.5]
-    moved = [Place(f"test-{by}", 0.2 * by, 0.01, frozenset({"node 7"})) for by in shifts]
-    still = [Place(f"still-{number}", 0.0, 0.01, frozenset({"node 8"})) for number in range(20)]
-    (found,) = movements([*moved, *still])
-    assert (len(found.moved), found.apart) == (9, ())
+def moved_by(deviations: Sequence[float]) -> list[Place]:
+    """Tests on a node that moved by a shift, each so many deviations from it, and others that did not move."""
+    moved = [Place(f"test-{n}", SHIFT + 0.02 * each, 0.02, frozenset({"node 7"})) for n, each in enumerate(deviations)]
+    return [*moved, *(Place(f"still-{n}", 0.0, 0.01, frozenset({"node 8"})) for n in range(40))]
+
+
+@pytest.mark.parametrize(
+    ("deviations", "apart"),
+    [
+        ([2.8, -0.6, -0.4, -0.2, 0.0, 0.0, 0.2, 0.4, 0.6], ["test-0"]),
+        ([2.8, -2.4, -2.2, -1.0, 0.0, 0.0, 1.0, 2.2, 2.4], []),  # the furthest of tests that differ
+        ([1.8, -0.1, -0.1, 0.0, 0.0, 0.0, 0.0, 0.1, 0.1], []),  # noise alone
+        ([3.2, -2.0, 0.0, 0.0, 0.0], []),  # chance, among few
+        ([2.5, *[2.2] * 4, *[0.0] * 56], []),
+        ([5.0, 5.0, -0.2, 0.0, 0.0, 0.0, 0.0, 0.2], ["test-0", "test-1"]),
+    ],
+)
+def test_what_is_apart_is_further_than_the_others(deviations: list[float], apart: list[str]) -> None:
+    (found,) = movements(moved_by(deviations))
+    assert len(found.moved) == len(deviations)
+    assert list(found.apart) == apart
+    for test, each in zip(found.moved, deviations, strict=True):
+        assert abs(each) > 3 or found.explains(test, [(SHIFT + 0.02 * each, 0.02)]) == (test not in apart)
+
+
+@pytest.mark.parametrize(("seed", "is_found"), [(2, True), (18, True), (12, False), (48, False)])
+def test_the_evidence_is_that_of_one_quiet_night_in_twenty(seed: int, is_found: bool) -> None:
+    places = night(seed, "node 3", math.log(1.04))
+    assert bool(movements(places)) == is_found
+    assert movements(places, 0.01) == []
+    assert movements(places, 0.1)
 
 
 def test_one_of_many_metrics_that_is_far_away_is_noise() -> None:
