@@ -226,7 +226,8 @@ class _Night:
         spread = np.hypot(noise, unequal)
         away = np.abs(left) / spread
         rest = max(1, len(moved) - 1)
-        further = max(FURTHER, 10 ** (1 / rest)) * np.sort(away)[math.ceil(OTHERS * rest) - 1]
+        nearly_all = np.sort(away)[: math.ceil(OTHERS * rest)]  # none, if the cause is too weak for each of its tests
+        further = max(FURTHER, 10 ** (1 / rest)) * nearly_all.max(initial=0.0)
         is_apart = away > min(APART, max(AWAY, further))
         others = np.setdiff1d(np.arange(len(self.tests)), members)
         movement = Movement(

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, StoredMetric
@@ -165,13 +165,14 @@ def test_the_order_of_tests_does_not_matter(random: Random, cause: str) -> None:
         st.builds(
             Place,
             st.uuids().map(str),
-            st.floats(-700, 700),
-            st.floats(0, 1e300),
+            st.floats(-700, 700) | st.sampled_from([-0.1, 0.0, 0.1, 0.2]),
+            st.floats(0, 1e300) | st.sampled_from([0.001, 0.01, 0.02]),
             st.frozensets(st.sampled_from("abc"), max_size=2),
         ),
         max_size=12,
     )
 )
+@example([Place("a", 0.0, 0.01), Place("b", 0.0, 0.02), Place("c", -0.1, 0.001), Place("d", 0.2, 0.02)])
 def test_no_numbers_are_an_error(places: list[Place]) -> None:
     assert all(math.isfinite(one.shift) for one in movements(places))
 
