@@ -77,7 +77,7 @@ class Night:
     def __init__(self, random: Generator, at: datetime, cause: str, shift: float) -> None:
         self.rows: list[StoredMetric] = []
         self.shared: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        self.sharing: list[str] = []
+        self.sharing: dict[str, list[StoredMetric]] = {}
         self.hidden = ""
         self.noisy = 0
         """Tests that share the cause and would break by noise alone."""
@@ -89,13 +89,14 @@ class Night:
             moves = cause in shares | news
             by = shift * random.uniform(0.75, 1.25) if moves else 0.0
             if moves:
-                self.sharing.append(test)
                 self.hidden = self.hidden or test
             factor = (1 + by) * (1 + OWN * (moves and test == self.hidden))
             rows = list(self._metrics(random, at, test, families[number % len(families)], factor))
-            alone = [replace(row, value=(row.value or 0.0) / factor) for row in rows if moves]
-            self.noisy += bool(_broken(alone)) and test != self.hidden
             self.rows += rows
+            if moves:
+                self.sharing[test] = rows
+                alone = [replace(row, value=(row.value or 0.0) / factor) for row in rows]
+                self.noisy += bool(_broken(alone)) and test != self.hidden
 
     @staticmethod
     def _attributes(random: Generator, number: int) -> tuple[frozenset[str], frozenset[str]]:
@@ -122,11 +123,7 @@ class Night:
 
     def alone(self, first: Movement | None) -> set[str]:
         """The tests that share the cause and have a message of their own."""
-        rows: dict[str, list[StoredMetric]] = {test: [] for test in self.sharing}
-        for row in self.rows:
-            if row.test in rows:
-                rows[row.test].append(row)
-        broken = {test: _broken(metrics) for test, metrics in rows.items()}
+        broken = {test: _broken(rows) for test, rows in self.sharing.items()}
         return {test for test, metrics in broken.items() if metrics and not (first and first.explains(test, metrics))}
 
 
@@ -251,11 +248,8 @@ def main() -> None:
     if options.young:
         play_young(random, 2_000)
         return
-    print(
-        f"{'cause':34} {'by':>5} {'nights':>7} {'found':>7} {'first':>7} {'others':>7} {'moved':>7} {'hidden':>7} ",
-        end="",
-    )
-    print("messages of others in a night, and by noise alone")
+    names = " ".join(f"{one:>7}" for one in ("nights", "found", "first", "others", "moved", "hidden"))
+    print(f"{'cause':34} {'by':>5} {names} messages of others in a night, and by noise alone")
     seconds: list[float] = []
     for name, (*causes,) in CAUSES.items():
         cause = causes[0] if causes else ""
@@ -272,7 +266,7 @@ def main() -> None:
                 count["first"] += bool(found) and found[0].cause == cause
                 count["others"] += sum(one.cause != cause for one in found)
                 count["sharing"] += len(night.sharing)
-                count["moved"] += len(set(first.moved) & set(night.sharing)) if first else 0
+                count["moved"] += len(night.sharing.keys() & first.moved) if first else 0
                 count["hidden"] += night.hidden in alone
                 count["alone"] += len(alone - {night.hidden})
                 count["noisy"] += night.noisy
