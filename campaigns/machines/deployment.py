@@ -121,10 +121,15 @@ class Deployment:
         for one in self._components(environment):
             self.machines[one.name] = one
             one.start()
-        wait_until(lambda: is_up(self.url), "the API server answers", START_SECONDS)
         self._watcher = threading.Thread(target=self._replace_what_ends, daemon=True)
         self._watcher.start()
         server = self.machines["api-server"]
+        try:
+            wait_until(lambda: is_up(self.url), "the API server answers", START_SECONDS)
+        except AssertionError:
+            log = (self.base / f"{server.name}.log").read_text(errors="replace")
+            print(f"{server.name}, started {server.starts} times:\n{log[-4_000:]}", flush=True)
+            raise
         assert server.process is not None
         self.api = Api(self.url, Home(server.disk / "airflow"), server.process)
 
