@@ -6,10 +6,14 @@ import gc
 import os
 import re
 import stat
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from traceback import format_stack
 from uuid import uuid4
 
 import pytest
@@ -56,6 +60,20 @@ def a_clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             monkeypatch.delenv(name)
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_thread_computes_on() -> Iterator[None]:
+    """No thread that a test has left computes for ever: it would take its share of the time of every test after it."""
+    yield
+    for _ in range(100):
+        began = time.process_time()
+        time.sleep(0.1)
+        if time.process_time() - began < 0.05:
+            return
+    names = {one.ident: one.name for one in threading.enumerate()}
+    stacks = [f"{names.get(one)}:\n{''.join(format_stack(frame))}" for one, frame in sys._current_frames().items()]
+    pytest.fail("a thread that a test started computes still:\n" + "\n".join(stacks))
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,7 @@ class PostgresServer:
                     *("-D", self.folder / "data", "-p", str(self.port), "-k", self.folder),
                     *("-c", "listen_addresses=127.0.0.1", "-c", "max_connections=60"),
                     *("-c", "fsync=off"),  # the tests kill the server, never the machine
+                    *("-c", "dynamic_shared_memory_type=mmap"),  # a server that is killed leaves nothing in /dev/shm
                 ],
                 stdout=log,
                 stderr=log,

@@ -298,13 +298,14 @@ class HostLogs:
         self._over = Event()
         self._most = min(MAX_LOG_BYTES, MAX_ALL_BYTES // hosts) if hosts else 0
         self._excerpts: dict[int, Excerpt] = {}
-        self._saved = False
+        self._saved = self._left = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        self._left = True
 
     @property
     def first_errors(self) -> Mapping[int, FirstError]:
@@ -417,6 +418,8 @@ class HostLogs:
                     excerpt.add(stamp, line)
                 if host == 0:
                     self._show(line.rstrip("\n"))
+                if self._left:
+                    break
         except Exception as error:  # noqa: BLE001  (an unreadable log must not end the workload)
             if not is_outage(error):
                 self._put(f"the log of host {host} cannot be read: {error}")

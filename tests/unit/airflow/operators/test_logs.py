@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -320,16 +321,18 @@ def test_lines_that_come_faster_than_they_are_logged_are_counted_and_saved(
 
 def test_the_log_of_a_pod_that_is_removed_while_it_runs_is_shown_up_to_now() -> None:
     """Its task is being ended, and has seconds until it is killed."""
-    over, logged = threading.Event(), list[str]()
+    closed, logged = threading.Event(), list[str]()
 
     def endless(_: str) -> Iterator[bytes]:
-        for number in range(10**9):
-            yield f"2026-01-02T03:04:05.{number:09}Z line\n".encode()
-            over.wait(0.01)
+        with suppress(GeneratorExit):
+            for number in range(10**9):
+                yield f"2026-01-02T03:04:05.{number:09}Z line\n".encode()
+                closed.wait(0.01)
+        closed.set()
 
     with HostLogs(endless, logged.append, hosts=0) as logs:
         logs.follow([pod(0)])
         assert logs.log_for(0.2)
         logs.show_rest(pod(0))
-    over.set()
+    assert closed.wait(30), "a log that has no end is read no further"
     assert set(logged) == {"[base] line"}
