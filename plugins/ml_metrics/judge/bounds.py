@@ -123,14 +123,18 @@ def span_of(condition: Condition, baseline: Sequence[float]) -> Span:
 
 def _around(condition: Condition, reference: float, given_margin: float, *, loose: bool = False) -> Bounds:
     margin = max(given_margin, minimum_change(condition.min_change, reference))
+    return bounds_at(condition.comparison, reference, margin, inclusive=loose and margin == 0)
+
+
+def bounds_at(comparison: Comparison, reference: float, margin: float, *, inclusive: bool) -> Bounds:
+    """The bounds of a comparison at this distance from the reference."""
     lower, upper = reference - margin, reference + margin
-    comparison = condition.comparison
     if (comparison.bounds_below and math.isinf(lower)) or (comparison.bounds_above and math.isinf(upper)):
         raise OverflowError(TOO_LARGE)
     return Bounds(
         lower if comparison.bounds_below else -math.inf,
         upper if comparison.bounds_above else math.inf,
-        inclusive=comparison.inclusive or (loose and margin == 0),
+        inclusive=comparison.inclusive or inclusive,
     )
 
 

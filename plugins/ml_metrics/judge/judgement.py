@@ -151,15 +151,18 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
 
 
 def _verdict(document: dict[str, Any]) -> Verdict:
-    outcome, lower, upper = Outcome(document["verdict"]), document["lower"], document["upper"]
-    has_bounds = outcome is Outcome.PASS or (lower, upper) != (None, None)
+    lower, upper = document["lower"], document["upper"]
     ends = -math.inf if lower is None else float(lower), math.inf if upper is None else float(upper)
+    # a size beyond the range of numbers is null, as an open bound is
+    level: dict[str, Any] = {
+        name: math.inf if each is None else each for name, each in document.get("level", {}).items()
+    }
     optional = ("reference", "spread", "false_alarm_rate", "non_finite")
     numbers = {"value": document["value"], **{name: document.get(name) for name in optional}}
     return Verdict(
         metric=document["metric"],
-        outcome=outcome,
-        bounds=Bounds(*ends, inclusive=bool(document["inclusive"])) if has_bounds else None,
+        outcome=Outcome(document["verdict"]),
+        bounds=None if (lower, upper) == (None, None) else Bounds(*ends, inclusive=bool(document["inclusive"])),
         rule=document["rule"],
         baseline_points=int(document["baseline_points"]),
         reason=document["reason"],
@@ -168,10 +171,7 @@ def _verdict(document: dict[str, Any]) -> Verdict:
         band=CurveBand.from_document(document["band"]) if "band" in document else None,
         unit=document.get("unit", ""),
         condition=document.get("condition", ""),
-        # null is a size beyond the range of numbers, as for a bound
-        watched=Watched(**{name: math.inf if each is None else each for name, each in document["level"].items()})
-        if "level" in document
-        else None,
+        watched=Watched(**level) if level else None,
         **{name: None if number is None else float(number) for name, number in numbers.items()},
     )
 

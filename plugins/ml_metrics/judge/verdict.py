@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.model import Bounds, Outcome, Severity, Verdict
+from ml_metrics.core.model import Outcome, Severity, Verdict
 from ml_metrics.core.units import quantities, quantity
 from ml_metrics.core.values import finite
 from ml_metrics.judge.changes import change_sentence, differences, way_of
@@ -179,6 +179,8 @@ def level_verdict(
     Single bad runs do not change the level. A loss fails until the old level returns or the new one is accepted, even
     after the runs of the old level have left the window.
     """
+    from ml_metrics.judge.bounds import bounds_at, values_of, with_warning
+
     rows = series_of(verdict.metric, condition, earlier)
     verdict = replace(verdict, baseline_points=len(rows))
     rule, needed = level_rule_of(condition, measure), condition.fewest_runs
@@ -192,12 +194,9 @@ def level_verdict(
     if (value := verdict.value) is not None:
         values.append((value, earlier.now.weekday(), run_again(earlier.run_id)))
     state = earlier.level_of(verdict.metric, values, rule)
-    usual, comparison = state.reference + state.offset, condition.comparison
-    lower = usual - state.margin if comparison.bounds_below else -math.inf
-    upper = usual + state.margin if comparison.bounds_above else math.inf
     verdict = replace(
         verdict,
-        bounds=Bounds(lower, upper, inclusive=True),
+        bounds=bounds_at(condition.comparison, state.reference + state.offset, state.margin, inclusive=True),
         reference=state.reference,
         spread=state.watched.noise,
         watched=state.watched,
@@ -216,8 +215,6 @@ def level_verdict(
     )
     if value is None or worse_side(condition) * (value / 2 - state.reference / 2) >= 0:
         return verdict  # most runs that are near the level need no more
-    from ml_metrics.judge.bounds import values_of, with_warning
-
     return with_warning(verdict, condition, values_of(baseline_of(verdict.metric, condition, earlier)[-50:]))
 
 
