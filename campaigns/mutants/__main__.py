@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = "plugins/ml_metrics"
-ROOMS = ("judge", "warehouse", "alerts", "operators", "pipeline/steps.py", "pipeline/run_state.py")
+ROOMS = ("judge", "warehouse", "alerts", "airflow/operators", "pipeline/steps.py", "pipeline/run_state.py")
 LEARNT = PROJECT / "build" / "mutants" / "tests.json"
 RESULTS = PROJECT / "build" / "mutants" / "results.json"
 MOST_SECONDS = 300
@@ -55,6 +55,8 @@ def main() -> int:
     parser.add_argument("--afresh", action="store_true", help="learn of all tests, also of those that have not changed")
     parser.add_argument("--most", type=int, default=10, help="how many may survive (default: 10)")
     asked = parser.parse_args()
+    if missing := [room for room in asked.rooms if not (PROJECT / PACKAGE / room).exists()]:
+        parser.error(f"{PACKAGE} has no {', '.join(missing)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     subprocess.run([PROJECT / "tests/servers/make_bigquery_venv.sh"], check=True, capture_output=True)
     drawn = draw(asked.rooms, asked.count, asked.seed, asked.only)

@@ -1,9 +1,11 @@
-"""The table of rooms in docs/contributing.md is that of the import contract."""
+"""What names the rooms of the package names those that it has."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+
+from campaigns.mutants.__main__ import PACKAGE, PROJECT, ROOMS
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -17,3 +19,7 @@ def test_the_table_of_rooms_is_that_of_the_contract() -> None:
     page = (DOCS / "contributing.md").read_text()
     assert page == make_rooms.with_rooms(page), "`make docs` writes it"
     assert page.count("| `judge/` | Numbers to verdicts") == 1
+
+
+def test_mutants_are_drawn_from_rooms_that_are_there() -> None:
+    assert [room for room in ROOMS if not (PROJECT / PACKAGE / room).exists()] == []
