@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import night_of, send_due_digests
+from ml_metrics.alerts.mass_failures import what_failed
 from ml_metrics.alerts.night import Line, Night
+from ml_metrics.warehouse import StoredMessage
 from simulated_runs import NAME, START, good, notify_about, simulate, with_test
 from unit.alerts.mailbox import subjects
 
@@ -115,8 +117,10 @@ def test_every_metric_with_a_condition_is_counted_and_the_budget_is_of_levels(se
     until = START + timedelta(days=series.number + 2)
     with warehouse() as opened:
         night = night_of(opened, {"default": 1 / 7}, until - timedelta(days=1.5), until)
+        others = night_of(opened, {}, until - timedelta(days=1.5), until, tests=("another-test",))
     assert night.headline.endswith("1 test ran, 2 metrics judged")
     assert "over 1 judged metric:" in str(night.budgets[0])
+    assert others.headline.endswith("0 tests ran, 0 metrics judged")
 
 
 @given(st.tuples(*(st.integers(0, 40) for _ in range(4))), st.integers(1, 12))
@@ -124,7 +128,15 @@ def test_a_night_is_ten_lines_and_counts_what_it_leaves_out(numbers: tuple[int, 
     sections = [
         tuple(Line(f"{name}-{one}", "why") for one in range(n)) for name, n in zip("abcd", numbers, strict=True)
     ]
-    shown = list(Night(NOON, NOON, 1, 1, *sections).shown(room))
+    night = Night(NOON, NOON, 1, 1, *sections)
+    assert 1 + sum(map(bool, numbers)) <= len(night.lines()) <= 9, "and one of the budget"
+    shown = list(night.shown(room))
     assert len(shown) <= max(room, sum(map(bool, numbers)))
     said = [name for _, line in shown for name in [line.test, *line.text.partition(": ")[2].split(", ")] if name]
     assert said == [line.test for lines in sections for line in lines]
+
+
+def test_what_failed_is_the_first_reason_and_how_many_follow_without_warnings() -> None:
+    reasons = ("loss rose", "accuracy fell", "Warning: step_time is odd", "goodput fell")
+    message = StoredMessage("a-001", "a", "a-test", "vera", "broken", "ab", NOON, (), "subject", reasons)
+    assert what_failed(message, None) == "loss rose (+2 more)"

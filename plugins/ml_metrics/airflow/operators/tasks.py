@@ -31,7 +31,7 @@ from ml_metrics.core.errors import (
 )
 from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import logger_of, printable
+from ml_metrics.core.text import counted, logger_of, printable
 from ml_metrics.core.units import quantity
 from ml_metrics.core.values import short_hash
 from ml_metrics.pipeline import RunState, steps
@@ -154,7 +154,7 @@ class CollectMetrics(MeasuringTask):
             self.log.info("%s", printable(note))
         for metric in collected.metrics:
             self.log.info("%s = %s", printable(metric.name), quantity(metric.value, metric.unit))
-        return f"{len(collected.metrics)} metrics from {collected.files} files"
+        return f"{counted(len(collected.metrics), 'metric')} from {counted(collected.files, 'file')}"
 
 
 class MeasureGoodput(MeasuringTask):

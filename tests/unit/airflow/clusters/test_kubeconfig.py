@@ -112,3 +112,14 @@ def test_a_token_is_sent_over_tls_only(server: str) -> None:
 def test_a_value_of_another_type_is_refused() -> None:
     with pytest.raises(ConfigError, match="'token'"):
         kubeconfig_text(content(user={"token": {"exec": 1}}), "where")
+
+
+@pytest.mark.parametrize("place", ["clusters", "contexts", "users"])
+def test_an_entry_that_is_no_mapping_is_refused_or_has_no_credentials(place: str) -> None:
+    damaged = content()
+    damaged[place][0][place.removesuffix("s")] = "text"
+    if place == "users":
+        assert "token" not in str(kubeconfig_text(damaged, "where"))
+    else:
+        with pytest.raises(ConfigError, match=f"^where: the kubeconfig has no {place.removesuffix('s')}"):
+            kubeconfig_text(damaged, "where")

@@ -54,6 +54,14 @@ def test_a_measuring_task_shows_that_it_ran_before_anything_can_fail(
     assert played.airflow.values["collect_metrics", "started"] == "clear 3"
 
 
+def test_a_measuring_task_returns_what_it_found(played: Played) -> None:
+    found = {name: played.dag.get_task(name).execute(played.airflow.context(name)) for name in AFTER[:2]}
+    assert found == {
+        "collect_metrics": "1 metric from 0 files",
+        "measure_goodput": "no goodput: there is no goodput log",
+    }
+
+
 def test_work_that_is_done_in_another_task_s_place_does_not_wait(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
 from ml_metrics.alerts import fault_sentences, nodes_found
-from ml_metrics.alerts.causes import NodeOfRun, cause_of, specific_error
+from ml_metrics.alerts.causes import NodeOfRun, cause_of, specific_error, straggler
 from ml_metrics.alerts.report import Details
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, Run, Verdict, Workload
 from ml_metrics.judge import Judgement
@@ -175,6 +175,20 @@ def test_the_slow_node(warehouse: Warehouse) -> None:
     assert worst.tests == ("one", "two")
     assert worst.low < 4 < worst.high
     assert (found.runs, found.unknown, found.cut) == (2 * RUNS - 16, 16, False)
+
+
+@pytest.mark.parametrize("how", ["slow_host", "late_host"])
+def test_a_host_that_holds_the_others_up_is_told(how: str) -> None:
+    steps_of_hosts = {"summary": "3 hosts, host b is 4 % slower", "slow_host": None, "late_host": None}
+    assert straggler({"host_step_times": {**steps_of_hosts, how: "b"}}) == (
+        "One host holds the others up: 3 hosts, host b is 4 % slower",
+    )
+    assert straggler({"host_step_times": steps_of_hosts}) == straggler({}) == straggler(None) == ()
+
+
+def test_a_run_whose_end_is_not_known_is_compared_up_to_now(warehouse: Warehouse) -> None:
+    unknown = replace(workload(81, node=SLOW), ended_at=None)
+    assert NodeOfRun(run_of(81, "two"), unknown, warehouse).explains(verdict_of("step_time_p50", 1e9)) is None
 
 
 @pytest.mark.parametrize(

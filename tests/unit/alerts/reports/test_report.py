@@ -263,6 +263,8 @@ def test_a_day_of_another_year_is_told_with_its_year(year: int, since: str) -> N
     history = TestHistory(tuple(replace(record().job, uuid=key, timestamp=at) for key, at in ends.items()))
     start = Start.of(Streak("bad", "", 3), run_of(1), RunFolder("nowhere"), history)
     assert start.in_subject() == since
+    for values in (("low", "x" * 41), ("x" * 41, "low")):
+        assert replace(start, changes=(("param.data", *values),)).in_subject() == f"{since}; param.data changed"
 
 
 LONG = f"gcr.io/my-project/mnist@sha256:{'c' * 64}"

@@ -106,6 +106,15 @@ def test_a_new_name_is_recognised_by_the_file_or_the_definition(observed: Observ
     assert observed.messages == []
 
 
+def test_a_twin_that_was_known_before_is_no_new_name(observed: Observed) -> None:
+    path = observed.write("nightly", command=["train"])
+    observed.write("twin", command=["train"])
+    observed.passes()
+    path.unlink()
+    observed.passes()
+    assert observed.subjects == ["nightly vanished: no file defines it any more"]
+
+
 def test_a_broken_file_that_many_tests_include_is_one_message_to_each_owner(observed: Observed) -> None:
     for number in range(4):
         observed.write(f"test-{number}", owner="vision" if number < 3 else "speech")
