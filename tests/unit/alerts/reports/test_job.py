@@ -105,6 +105,18 @@ def test_what_to_do_depends_on_how_the_job_ended(tmp_path: Path, workload: Workl
     assert words in advice(tmp_path, "job_status:", workload)
 
 
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        ("task:load_history", "Read the log of task load_history in Airflow: the workload may be fine."),
+        ("implausible:loss", "Check what was measured: a value this good is often a run that did less work."),
+        ("out_of_bounds:loss", ""),
+    ],
+)
+def test_what_to_do_where_the_job_ended_well(tmp_path: Path, problem: str, expected: str) -> None:
+    assert advice(tmp_path, problem, Workload(JobStatus.SUCCESS)) == expected
+
+
 def test_the_tags_with_the_nearest_names_are_named(tmp_path: Path) -> None:
     fine = Workload(JobStatus.SUCCESS)
     near = advice(tmp_path, "missing:accuracy_final", fine, "accuracy_fnal", "loss_final")
