@@ -81,9 +81,11 @@ def test_a_test_that_missed_runs_is_listed_with_their_number() -> None:
         a_test("never", "@daily"),
         a_test("by-hand", None),
         a_test("weekly", "0 3 * * 6"),
+        a_test("unrecorded", "@daily", metric_collection_config={"write_to_bigquery": False}),
     )
-    assert "2 of 5 tests did not run as scheduled" not in text
-    assert "3 of 5 tests did not run as scheduled" in text
+    assert "2 of 6 tests did not run as scheduled" not in text
+    assert "3 of 6 tests did not run as scheduled" in text
+    assert "1 records no runs" in text
     assert "* slept: ran 4 of 7 times, last at 2026-01-16 04:00 UTC" in text
     assert "* never: ran 0 of 7 times, never ran before" in text
     assert "* weekly: ran 0 of 1 times, never ran before" in text

@@ -40,6 +40,13 @@ def test_lasting_silence_is_in_the_digest_once() -> None:
     assert held() == []
 
 
+def test_a_second_condition_that_falls_silent_is_told_beside_the_first() -> None:
+    run_and_notify(range(1, 11))
+    conditions = {**CONDITIONS["metric_success_conditions"], "lost_*": OPTIONAL}
+    run_and_notify(range(11, 22), with_test(RUN, regression_test_config={"metric_success_conditions": conditions}))
+    assert [reason.partition(":")[0] for (reason,) in held()] == ["gone_*", "lost_*"]
+
+
 def test_a_quarantined_test_is_left_alone() -> None:
     quarantine = {"until": "2999-12-31", "reason": "the data set moves", "owner": "vision-team"}
     run_and_notify(range(1, 13), with_test(RUN, quarantine=quarantine))

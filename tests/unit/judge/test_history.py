@@ -25,7 +25,7 @@ from ml_metrics.judge import (
     replay,
     worse_side,
 )
-from ml_metrics.judge.history import RECENT, EarlierRuns, Elsewhere, series_of, worst
+from ml_metrics.judge.history import RECENT, EarlierRuns, Elsewhere, nights_of, series_of, worst
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, noisy, point, verdict
 
 AT = START + 12 * DAY
@@ -375,6 +375,15 @@ def test_a_run_is_compared_with_runs_on_the_same_type_of_node(node: str, bound: 
     assert found.bounds.upper == pytest.approx(bound)
     assert found.baseline_points == 20
     assert found.reason.endswith(f"; compared with runs on node type {node}")
+
+
+def test_a_run_whose_attributes_are_not_known_is_not_comparable() -> None:
+    known = {key: node for key, node in on("fast").items() if key not in {"run-00001", "run-00003"}}
+    assert verdict(RULE, 105.0, history(VALUES), attributes=known).baseline_points == 18
+
+
+def test_a_run_again_is_of_the_night_before_it_and_no_other() -> None:
+    assert nights_of(["", "a", "a", "", "b", "a", ""]) == [0, 0, 0, 3, 3, 5, 6]
 
 
 @pytest.mark.parametrize(("wait", "needed"), [({}, 9), ({"wait_for_n_points_of_history": 25}, 25)])

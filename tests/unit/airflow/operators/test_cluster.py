@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,6 +178,29 @@ def test_a_workload_that_exists_is_waited_for_longer(
     task.created = created
     assert not task.wait_until_reachable()
     assert waited == [longest]
+
+
+KUBECONFIG = """
+{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], users: [{name: u, user: {token: t}}],
+clusters: [{name: k, cluster: {server: "https://k:6443"}}]}
+"""
+
+
+@pytest.mark.parametrize("by", ["option", "environment", "nothing"])
+def test_the_triggerer_gets_the_kubeconfig_that_the_task_uses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(KUBECONFIG)
+    file.chmod(0o600)
+    task: Any = RunWorkload(task_id="run_workload", test=definition())
+    task.config_file = str(file) if by == "option" else None
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    if by == "environment":
+        monkeypatch.setenv("KUBECONFIG", str(file))
+    task.convert_config_file_to_dict()
+    servers = [one["cluster"]["server"] for one in (task._config_dict or {"clusters": []})["clusters"]]
+    assert servers == ([] if by == "nothing" else ["https://k:6443"])
 
 
 class Retrying(RunWorkload):

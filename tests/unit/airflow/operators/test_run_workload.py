@@ -561,9 +561,11 @@ def test_the_operator_of_a_test(more: dict[str, Any], name: str, kind: type) -> 
 
 @pytest.mark.parametrize("status", [500, 403])
 def test_a_cluster_that_does_not_show_the_pod_has_not_lost_it(single: Process, status: int) -> None:
-    single.task.created, single.task.pending = True, replace(unknown_end(1, "i"), namespace="ns")
-    assert single.task.observe() is None, "an attempt without a pod has nothing to observe"
-    single.task.pending = replace(single.task.pending, pod="p")
+    single.task.created = True
+    for attempt in (None, replace(unknown_end(1, "i"), namespace="ns")):
+        single.task.pending = attempt
+        assert single.task.observe() is None, "an attempt without a pod has nothing to observe"
+    single.task.pending = replace(unknown_end(1, "i"), namespace="ns", pod="p")
     single.cluster.answers = [ApiException(status=status)]
     with pytest.raises(ApiException):
         single.task.observe()

@@ -52,6 +52,12 @@ def test_an_error_lasts_until_the_file_can_be_imported(file: Path) -> None:
     assert lasting() == [], "it was forgotten until Airflow reports it again"
 
 
+def test_a_trace_that_does_not_name_the_file_has_no_line(file: Path) -> None:
+    note_import_error(str(file), "ModuleNotFoundError: No module named no_such_module\n")
+    note_import_error(str(file.with_name("other.py")), f"ml_metrics\n{trace(file)}12 tests\n")
+    assert "mine.py:None: ModuleNotFoundError: No module named no_such_module" in lasting()
+
+
 def test_an_error_of_another_module_is_mended_without_a_change_of_the_file(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
