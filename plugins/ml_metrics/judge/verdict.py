@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.model import Outcome, Severity, Verdict
 from ml_metrics.core.units import quantities, quantity
 from ml_metrics.core.values import finite
+from ml_metrics.judge.bounds import bounds_at, compared, values_of, with_warning
 from ml_metrics.judge.changes import change_sentence, differences, way_of
 from ml_metrics.judge.history import (
     RECENT,
@@ -112,8 +113,6 @@ def not_judged(metric: str, value: float | None, condition: Condition | None, er
 
 
 def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
-    from ml_metrics.judge.bounds import compared, values_of, with_warning
-
     baseline = baseline_of(verdict.metric, condition, earlier) if uses_history(condition) else []
     needed = condition.fewest_runs
     if len(baseline) < needed:
@@ -179,8 +178,6 @@ def level_verdict(
     Single bad runs do not change the level. A loss fails until the old level returns or the new one is accepted, even
     after the runs of the old level have left the window.
     """
-    from ml_metrics.judge.bounds import bounds_at, values_of, with_warning
-
     rows = series_of(verdict.metric, condition, earlier)
     verdict = replace(verdict, baseline_points=len(rows))
     rule, needed = level_rule_of(condition, measure), condition.fewest_runs

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
 from ml_metrics.alerts import hurry, mass_failures, post
-from ml_metrics.alerts.mass_failures import post_updates
+from ml_metrics.alerts.mass_failures import post_updates, what_failed
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.policy import PART_OF_MASS_FAILURE
 from ml_metrics.alerts.watching import Change, message_about
@@ -264,3 +264,9 @@ def test_a_mass_failure_that_an_older_version_reported_is_followed() -> None:
             made.passes(name)
         made.sender()
         assert made.warehouse.messages.existing(["mass-local-2026112712-over"])
+
+
+def test_what_failed_is_the_first_reason_and_how_many_follow_without_warnings() -> None:
+    reasons = ("loss rose", "accuracy fell", "Warning: step_time is odd", "goodput fell")
+    message = StoredMessage("a-001", "a", "a-test", "vera", "broken", "ab", NOON, (), "subject", reasons)
+    assert what_failed(message, None) == "loss rose (+2 more)"

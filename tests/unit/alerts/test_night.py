@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import night_of, send_due_digests
-from ml_metrics.alerts.mass_failures import what_failed
 from ml_metrics.alerts.night import Line, Night
-from ml_metrics.warehouse import StoredMessage
 from simulated_runs import NAME, START, good, notify_about, simulate, with_test
 from unit.alerts.mailbox import subjects
 
@@ -134,9 +132,3 @@ def test_a_night_is_ten_lines_and_counts_what_it_leaves_out(numbers: tuple[int, 
     assert len(shown) <= max(room, sum(map(bool, numbers)))
     said = [name for _, line in shown for name in [line.test, *line.text.partition(": ")[2].split(", ")] if name]
     assert said == [line.test for lines in sections for line in lines]
-
-
-def test_what_failed_is_the_first_reason_and_how_many_follow_without_warnings() -> None:
-    reasons = ("loss rose", "accuracy fell", "Warning: step_time is odd", "goodput fell")
-    message = StoredMessage("a-001", "a", "a-test", "vera", "broken", "ab", NOON, (), "subject", reasons)
-    assert what_failed(message, None) == "loss rose (+2 more)"

@@ -25,6 +25,7 @@ from ml_metrics.store.run_folder import RunFolder
 from ml_metrics_telemetry.device_sources import LONGEST_LINE, SampleError, Source, dcgm_lines, source_of
 from ml_metrics_telemetry.device_writer import DeviceWriter
 from ml_metrics_telemetry.devices import main, record_devices
+from servers.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -190,9 +191,7 @@ def test_a_bad_answer_is_reported_once_and_the_next_one_counts(
 
 
 def test_a_server_that_is_gone_and_comes_back(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with sampling(f"http://127.0.0.1:{port}/metrics", str(tmp_path)) as process:
         assert process.stderr is not None
         assert "Connection refused" in process.stderr.readline()

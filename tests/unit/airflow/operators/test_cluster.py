@@ -21,6 +21,7 @@ from ml_metrics.airflow.operators.cluster import (
     wait_for_answer,
 )
 from ml_metrics.airflow.operators.run_workload import RunWorkload
+from unit.airflow.clusters.test_kubeconfig import content, written
 
 
 def definition(**more: Any) -> TestDefinition:
@@ -180,19 +181,11 @@ def test_a_workload_that_exists_is_waited_for_longer(
     assert waited == [longest]
 
 
-KUBECONFIG = """
-{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], users: [{name: u, user: {token: t}}],
-clusters: [{name: k, cluster: {server: "https://k:6443"}}]}
-"""
-
-
 @pytest.mark.parametrize("by", ["option", "environment", "nothing"])
 def test_the_triggerer_gets_the_kubeconfig_that_the_task_uses(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
 ) -> None:
-    file = tmp_path / "kubeconfig"
-    file.write_text(KUBECONFIG)
-    file.chmod(0o600)
+    file = written(tmp_path / "kubeconfig", content())
     task: Any = RunWorkload(task_id="run_workload", test=definition())
     task.config_file = str(file) if by == "option" else None
     monkeypatch.delenv("KUBECONFIG", raising=False)

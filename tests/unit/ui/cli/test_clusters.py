@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import yaml
 from ml_metrics.airflow.clusters.permissions import PERMISSIONS, PERMISSIONS_OF_FAULTS
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
+from servers.ports import free_port
 from unit.airflow.clusters.test_node_pools import node
 from unit.ui.cli.shell import Shell
 
@@ -136,9 +136,7 @@ def test_a_server_that_hangs_ends_with_the_time(cluster: AccessReviews, capsys: 
 
 
 def test_no_server_is_an_answer_in_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    monkeypatch.setenv("AIRFLOW_CONN_LAB", connection_to(address))
+    monkeypatch.setenv("AIRFLOW_CONN_LAB", connection_to(f"http://127.0.0.1:{free_port()}"))
     code, found = checked(capsys, "--timeout", "5")
     assert code == 1
     assert "Connection refused" in found["problem"]
