@@ -245,9 +245,10 @@ class RunWorkload(KubernetesPodOperator):
         super().defer(trigger=trigger, timeout=timeout or self.max_duration, **options)
 
     def attempt(self, context: Context) -> None:
-        with self._clean_up():
+        with self._before_failure(self._clean_up):
             self.retry_after_outages(lambda: self._find_or_start(context))
             self.retry_after_outages(lambda: self._wait_and_save_logs(context))
+        self._remove_all()
 
     def _find_or_start(self, context: Context) -> None:
         """Take over what an earlier process started if its end is unknown. Otherwise remove it, and start anew.
@@ -331,21 +332,17 @@ class RunWorkload(KubernetesPodOperator):
 
     def _wait_and_save_logs(self, context: Context) -> None:
         kept = 0 if self.is_single else self.test.pods
-        with HostLogs(self._open_log, self.log.info, self._without_secrets, kept) as self._logs:
-            try:
-                error = self._wait(context, self._logs)
-                self.observed = self.observed_as_planned()
-                self.record_observed()  # it is removed next
-                self.save_logs()
-                failed = self.observed is not None and self.observed.status is JobStatus.FAILURE
-                if self.hosts is not None and self.hosts.errors and failed:
-                    self.observed = self.hosts.outcome()  # the logs state which host failed first
-            except (TaskDeferred, WorkerStoppedError):
-                raise
-            except BaseException as failure:
-                if not is_passing(failure):
-                    self.save_logs()
-                raise
+        with (
+            HostLogs(self._open_log, self.log.info, self._without_secrets, kept) as self._logs,
+            self._before_failure(lambda _: self.save_logs()),
+        ):
+            error = self._wait(context, self._logs)
+            self.observed = self.observed_as_planned()
+            self.record_observed()  # it is removed next
+            self.save_logs()
+            failed = self.observed is not None and self.observed.status is JobStatus.FAILURE
+            if self.hosts is not None and self.hosts.errors and failed:
+                self.observed = self.hosts.outcome()  # the logs state which host failed first
         failed = self.observed is not None and self.observed.status is not JobStatus.SUCCESS
         for event in self.hosts.events if self.hosts and (failed or error) else ():
             if event.get("type") == "Warning":
@@ -411,19 +408,22 @@ class RunWorkload(KubernetesPodOperator):
         self.defer(trigger=TimeDeltaTrigger(pause), method_name="resume")
 
     @contextmanager
-    def _clean_up(self) -> Iterator[None]:
-        """Remove the objects of the run when the block ends, unless a later process may take them over."""
+    def _before_failure(self, act: Callable[[BaseException], None]) -> Iterator[None]:
+        """Act before an error leaves the block, unless a later process may take over the objects of the run."""
         try:
             yield
         except (TaskDeferred, WorkerStoppedError):
             raise
-        except BaseException as error:
-            # where its end cannot be recorded, it stays for the next try
-            if self.created and not (is_passing(error) or isinstance(error, StorageError)):
-                self.last_observed()
-                self._remove_all()
+        except BaseException as error:  # the timeout of Airflow is one too
+            if not is_passing(error):
+                act(error)
             raise
-        self._remove_all()
+
+    def _clean_up(self, error: BaseException) -> None:
+        # where its end cannot be recorded, it stays for the next try
+        if self.created and not isinstance(error, StorageError):
+            self.last_observed()
+            self._remove_all()
 
     def _remove_all(self) -> None:
         try:
@@ -742,7 +742,7 @@ class RunWorkload(KubernetesPodOperator):
             yield
         except WorkerStoppedError:
             raise attempts.TaskStoppedError("the worker is stopped; the next try takes over the workload") from None
-        except BaseException as error:
+        except BaseException as error:  # raised again below
             if isinstance(error, TaskDeferred) or (isinstance(error, StorageError) and has_tries_left(context["ti"])):
                 raise  # an unavailable bucket shows nothing about the workload, which the next try takes over
             if self._unrecorded is None:
