@@ -84,18 +84,18 @@ def open_read(path: str) -> io.BufferedReader:
 
 def read(path: str, most: int | None = None) -> bytes:
     """Read a file with one request, its beginning if it is longer. Raises `FileMissingError` if it does not exist."""
-    with errors_naming(path, "cannot be read"):
-        filesystem = _filesystem(path)
-        try:
-            content: bytes = filesystem.cat_file(path) if most is None else filesystem.cat_file(path, start=0, end=most)
-        except FileNotFoundError:
-            raise
-        except Exception:
+    try:
+        with errors_naming(path, "cannot be read"):
+            filesystem = _filesystem(path)
+            return bytes(filesystem.cat_file(path) if most is None else filesystem.cat_file(path, start=0, end=most))
+    except FileMissingError:
+        raise
+    except StorageError:
+        with errors_naming(path, "cannot be read"):
             # an empty object has no range
-            if most is None or filesystem.info(path)["size"]:
+            if most is None or _filesystem(path).info(path)["size"]:
                 raise
-            return b""
-    return content
+    return b""
 
 
 def write(path: str, data: bytes) -> None:
@@ -201,7 +201,7 @@ def errors_naming(path: str, failure: str) -> Iterator[None]:
         yield
     except StorageError:
         raise
-    except Exception as error:
+    except Exception as error:  # the clients of the clouds have no errors in common
         reason = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
         missing = isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in MISSING
         kind = FileMissingError if missing else StorageError
