@@ -17,14 +17,14 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import InsecureRequestWarning
 
 from ml_metrics.airflow.clusters.permissions import NOT_FOUND, PERMISSIONS, Access, Permission
-from ml_metrics.airflow.connections import uses_local_cluster
+from ml_metrics.airflow.connections import library_errors_as, uses_local_cluster
 from ml_metrics.airflow.operators.chosen_operator import operator_class
 from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.pod import METRIC_CONFIG
 from ml_metrics.core.deadline import TookTooLongError, in_time
-from ml_metrics.core.errors import ClusterError, MlMetricsError
+from ml_metrics.core.errors import ClusterError
 from ml_metrics.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ def _number(value: Any) -> int:
 NODES_PER_PAGE = 500
 MAX_NODES = 5_000
 UNAUTHORIZED, FORBIDDEN = 401, 403
-MAX_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +134,15 @@ def check_cluster(name: str | None, namespace: str | None, seconds: float) -> Cl
 
 def _answer(test: TestDefinition, deadline: float) -> ClusterCheck:
     warnings.simplefilter("once", InsecureRequestWarning)  # a kubeconfig may ask for that: one warning is enough
-    try:
+    with library_errors_as(ClusterError):
         # not the placeholder that another task has for it: the DAG `ml-metrics-doctor` asks in a task of its own
         operator: Any = operator_class(test)(test=test, task_id="run_workload")
-        operator.use_cluster()
-        return _Asking(operator.client.api_client, operator.own_namespace, deadline).check()
-    except MlMetricsError:
-        raise
-    except BaseException as error:
-        raise ClusterError(_reason(error)) from error
+        try:
+            operator.use_cluster()
+            return _Asking(operator.client.api_client, operator.own_namespace, deadline).check()
+        except ApiException as error:  # in one line, without headers and bodies
+            refused = "the credentials are not accepted: " if error.status == UNAUTHORIZED else ""
+            raise ClusterError(f"{refused}HTTP {error.status} {error.reason}") from error
 
 
 class _Asking(Access):
@@ -214,14 +213,3 @@ class _Asking(Access):
             if not following:
                 break
         return tuple(node_pools(nodes))
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first line of an error, without headers and bodies, and without the secrets of connections."""
-    from ml_metrics.airflow.versions import redact
-
-    if isinstance(error, ApiException):
-        refused = "the credentials are not accepted: " if error.status == UNAUTHORIZED else ""
-        return f"{refused}HTTP {error.status} {error.reason}"
-    text = " ".join(str(redact(str(error))).split())
-    return f"{type(error).__name__}: {text[:MAX_REASON]}".removesuffix(": ")

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.clusters import named_cluster
-from ml_metrics.core.errors import ConfigError, WarehouseError
+from ml_metrics.core.errors import ConfigError, MlMetricsError, WarehouseError
 from ml_metrics.core.extras import require
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.store.disks import ADVICE, check_folders, separate_disks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sqlalchemy.engine import URL
 
     from ml_metrics.warehouse import Warehouse
 
 log = logger_of(__name__)
+
+MAX_REASON = 500
+
+
+@contextmanager
+def library_errors_as(kind: type[MlMetricsError]) -> Iterator[None]:
+    """Raise what Airflow, its providers and clients raise as one line, without the secrets of connections."""
+    try:
+        yield
+    except MlMetricsError:
+        raise
+    except BaseException as error:  # a library may also end the process, which has more to check
+        from ml_metrics.airflow.versions import redact
+
+        reason = " ".join(str(redact(str(error))).split())[:MAX_REASON]
+        raise kind(f"{type(error).__name__}: {reason}".removesuffix(": ")) from error
 
 
 def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehouse:

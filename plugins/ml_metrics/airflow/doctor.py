@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-MAX_REASON = 500
-
-
 @dataclass(frozen=True, slots=True)
 class Check:
     """The result of one check."""
@@ -70,17 +67,10 @@ def checked(name: str, ask: Callable[[], str], seconds: float) -> Check:
 
 def _asked(name: str, ask: Callable[[], str]) -> Check:
     try:
-        return Check(name, ok=True, message=ask())
+        with connections.library_errors_as(MlMetricsError):
+            return Check(name, ok=True, message=ask())
     except MlMetricsError as error:
-        return Check(name, ok=False, message=_one_line(str(error)))
-    except BaseException as error:  # noqa: BLE001  (of Airflow, its providers and clients: it must not end the others)
-        from ml_metrics.airflow.versions import redact
-
-        return Check(name, ok=False, message=_one_line(f"{type(error).__name__}: {redact(str(error))}"))
-
-
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.split())[:MAX_REASON]).removesuffix(": ")
+        return Check(name, ok=False, message=printable(" ".join(str(error).split())[: connections.MAX_REASON]))
 
 
 ENDS = ("_cmd", "_secret")

@@ -320,17 +320,18 @@ def test_a_check_that_hangs_is_an_answer_in_time() -> None:
     assert time.monotonic() - began < 10
 
 
-def test_an_error_of_any_family_is_one_line_without_secrets() -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
+def test_an_error_of_any_family_is_one_line_without_secrets(kind: type[BaseException]) -> None:
     from airflow.sdk.log import mask_secret
 
     mask_secret("hunter2-hunter2")
 
     def fail() -> str:
-        raise RuntimeError("password hunter2-hunter2\nrefused")
+        raise kind("password hunter2-hunter2\nrefused")
 
     check = checked("bucket", fail, 5)
     assert not check.ok
-    assert check.message == "RuntimeError: password *** refused"
+    assert check.message == f"{kind.__name__}: password *** refused"
 
 
 def test_an_error_of_ours_says_what_to_do() -> None:
