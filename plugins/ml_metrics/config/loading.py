@@ -30,7 +30,7 @@ from ml_metrics.config.reading_time import ReadingTime, order_of_reading
 from ml_metrics.config.strict import BOOLEANS, Strict
 from ml_metrics.config.validation import annotation_at, check_contents, check_total, problems_of
 from ml_metrics.core.airflow_options import airflow_option, dags_folder
-from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.errors import ConfigError, FailureLogged
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.store import confined
@@ -445,22 +445,22 @@ def load_tests(root: Path | str, policy: Policy | None = None, reading_time: Rea
         problems.append(Problem(str(root), None, "", "the folder of test files does not exist", name_of_file(root)))
     with ConfigFolder(root, chosen_policy=policy, reading_time=reading_time) as folder:
         for path in sorted(config_files(folder.root), key=order_of_reading):
-            try:
-                with reading_time.of(path):
-                    loaded = read_file(path, folder)
-            except ReadLaterError as error:
-                waiting.append(str(error))
-            except TooSlowError as error:
-                problems += [problem.of_test(name_of_file(path)) for problem in error.problems]
-            except InvalidFileError as error:
-                problems += error.problems
-            except Exception as error:  # noqa: BLE001  (a bug that one file triggers must not stop all tests)
-                what = f"cannot be read because of a bug in ml-metrics: {type(error).__name__}: {error}"
-                problems.append(Problem(str(path), None, "", what, name_of_file(path)))
-            else:
-                tests += loaded.tests
-                problems += loaded.problems
-                warnings += loaded.warnings
+            bugs: list[str] = []
+            with FailureLogged(bugs.append, "cannot be read because of a bug in ml-metrics"):  # the others are read
+                try:
+                    with reading_time.of(path):
+                        loaded = read_file(path, folder)
+                except ReadLaterError as error:
+                    waiting.append(str(error))
+                except TooSlowError as error:
+                    problems += [problem.of_test(name_of_file(path)) for problem in error.problems]
+                except InvalidFileError as error:
+                    problems += error.problems
+                else:
+                    tests += loaded.tests
+                    problems += loaded.problems
+                    warnings += loaded.warnings
+            problems += [Problem(str(path), None, "", bug, name_of_file(path)) for bug in bugs]
     named = {test.name for test in tests} | {problem.test for problem in problems}
     others = dag_ids_beside(named, root)
     duplicates = [

@@ -15,12 +15,12 @@ class MlMetricsError(Exception):
 
 
 class FailureLogged:
-    """Go on after an error of any kind, with a record of what is lost: in work beside a result that is decided already.
+    """Go on after an error of any kind, with a record of what is lost: in work beside other work that it must not end.
 
-    `log` is a method of a logger; `exception` adds the traceback.
+    `log` is a method of a logger, where `exception` adds the traceback, or takes the record to where it is read.
     """
 
-    def __init__(self, log: Callable[..., object], effect: str) -> None:
+    def __init__(self, log: Callable[[str], object], effect: str) -> None:
         self.log, self.effect = log, effect
 
     def __enter__(self) -> None:
@@ -30,7 +30,7 @@ class FailureLogged:
         if not isinstance(error, Exception):
             return False
         reason = str(error) if isinstance(error, MlMetricsError) else f"{type(error).__name__}: {error}"
-        self.log("%s: %s", self.effect, reason)
+        self.log(f"{self.effect}: {reason}")
         return True
 
 

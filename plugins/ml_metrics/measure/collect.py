@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ml_metrics.config.collection import MEMORY, MetricCollectionConfig, OfRun, known_about
 from ml_metrics.config.formula import formula
 from ml_metrics.config.patterns import matches_file
+from ml_metrics.core.errors import FailureLogged
 from ml_metrics.core.limits import Allowance, Limits, few, short_texts
 from ml_metrics.core.model import CURVE_SUFFIX, Metric
 from ml_metrics.core.values import MAX_TAG_BYTES, by_storable_name, storable_name
@@ -279,10 +280,10 @@ def _is_on(source: str, switches: Sources) -> bool:
 
 
 def _read(source: str, request: Request) -> Found:
-    try:
+    warnings: list[str] = []
+    with FailureLogged(warnings.append, f"{source}: could not be read"):  # the others are still read
         return SOURCES[source](request)
-    except Exception as error:  # noqa: BLE001  (an error in one source must not affect the others)
-        return Found(warnings=(f"{source}: could not be read: {type(error).__name__}: {str(error)[:300]}",))
+    return Found(warnings=tuple(warnings))
 
 
 def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:

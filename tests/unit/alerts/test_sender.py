@@ -84,6 +84,17 @@ def test_an_unexpected_error_is_reported_and_keeps_no_message_from_being_sent(
     assert here.smtp.sent == ["message 0"]
 
 
+def test_a_message_that_meets_a_bug_is_reported_and_the_next_ones_of_its_test_are_sent(
+    here: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.post(0)
+    here.post(1)
+    read = sender.read_message
+    monkeypatch.setattr(sender, "read_message", lambda row: read(row if row.subject == "message 1" else None))
+    assert here.send().detail.startswith("message 0: AttributeError: ")
+    assert here.smtp.sent == ["message 1"]
+
+
 @pytest.mark.parametrize("by_its_writer", [True, False])
 def test_a_message_that_was_decided_without_addresses_gets_those_of_the_deployment_when_it_is_sent(
     by_its_writer: bool, here: Sending

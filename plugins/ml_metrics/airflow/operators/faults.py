@@ -38,7 +38,7 @@ from ml_metrics.airflow.operators.run import RUN_KEY, folder_of
 from ml_metrics.config.faults import ANYWHERE, COORDINATOR, EVERYWHERE, disks_of, fault_problems, planned
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.templates import known_of, rendered
-from ml_metrics.core.errors import ConfigError, MlMetricsError, StorageError
+from ml_metrics.core.errors import ConfigError, FailureLogged, MlMetricsError, StorageError
 from ml_metrics.core.faults import (
     DELETE_POD,
     DISK_FULL,
@@ -279,17 +279,14 @@ class FaultWatch:
 
     def _run(self) -> None:
         while not self._over.wait(TURN_SECONDS):
-            self._try(self.turn)
+            with FailureLogged(self._warn_once, "the faults of the run cannot be followed at the moment"):
+                self.turn()
+                self._told = ""
 
-    def _try(self, action: Any) -> None:
-        """An error of one turn never ends the others, and is logged once as long as it stays the same."""
-        try:
-            action()
-            self._told = ""
-        except Exception as error:  # noqa: BLE001  (whatever fails here must not fail the workload)
-            if (text := f"{type(error).__name__}: {error}") != self._told:
-                log.warning("the faults of the run cannot be followed at the moment: %s", text)
-                self._told = text
+    def _warn_once(self, warning: str) -> None:
+        if warning != self._told:
+            log.warning("%s", warning)
+            self._told = warning
 
     def turn(self) -> None:
         """Do what is due now."""

@@ -206,7 +206,7 @@ class JudgeRun(TestTask):
                 raise  # another try may reach the bucket
             except AirflowSkipException:
                 pass
-            except Exception:
+            except Exception:  # the run ends as if that task had failed
                 self.log.exception("the work of `%s` failed", name)
                 continue
             ti.xcom_push(key=f"{INSTEAD}{name}", value=True)

@@ -9,7 +9,7 @@ from ml_metrics.alerts.outbox.documents import MessageFolder
 from ml_metrics.alerts.outbox.post import record
 from ml_metrics.alerts.runs import RunNotifier
 from ml_metrics.alerts.settings import MailSettings
-from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.core.errors import FailureLogged, FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.model import Run
 from ml_metrics.core.text import logger_of
 from ml_metrics.pipeline import RunState, longest_patience
@@ -40,20 +40,23 @@ def adopt(
     `has_ended` asks Airflow whether a run has ended; None if that is unknown.
     """
     problems: list[str] = []
+
+    def report_bug(problem: str) -> None:
+        log.exception("%s", problem)  # noqa: LOG004  (called while the error is handled)
+        problems.append(problem)
+
     for marker in mail.markers.all(problems.append):
         if not is_time_left():
             problems.append("no time was left to look at every run whose message may be missing")
             break
-        try:
-            if marker.document:
-                _adopt_message(marker, mail, warehouse)
-            else:
-                _adopt_run(marker, mail, warehouse, has_ended)
-        except MlMetricsError as error:
-            problems.append(str(error))
-        except Exception as error:  # one document must not keep all other messages from being sent
-            log.exception("%s: the message of this marker is not recorded", marker.name)
-            problems.append(f"{marker.name}: {type(error).__name__}: {error}")
+        with FailureLogged(report_bug, marker.name):  # one document must not keep all other messages from being sent
+            try:
+                if marker.document:
+                    _adopt_message(marker, mail, warehouse)
+                else:
+                    _adopt_run(marker, mail, warehouse, has_ended)
+            except MlMetricsError as error:
+                problems.append(str(error))
     return problems
 
 

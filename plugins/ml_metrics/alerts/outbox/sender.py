@@ -38,6 +38,7 @@ from ml_metrics.alerts.outbox.post import addressed, hurry
 from ml_metrics.alerts.policy import FOR_RECIPIENTS, channels_for, is_per_test
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import (
+    FailureLogged,
     FileMissingError,
     MlMetricsError,
     StorageError,
@@ -194,13 +195,10 @@ class _Pass:
                 self._report(problem)
         except MlMetricsError as error:
             self._report(f"messages without a row may be left in their folders: {error}")
-        try:
+        with FailureLogged(self._report_bug, "an incident with several tests has no update"):
             for posted in post_updates(self.warehouse, self.mail, datetime.now(UTC)):
                 if self.left > PASS_SECONDS / 2:
                     hurry(posted, self.mail, self.warehouse)
-        except Exception as error:  # no error of an update may keep messages from being sent
-            log.exception("incidents with several tests could not be updated")
-            self._report(f"an incident with several tests has no update: {type(error).__name__}: {error}")
 
     def send_due(self) -> None:
         now, began = self.warehouse.messages.moment(), time.monotonic()
@@ -216,8 +214,9 @@ class _Pass:
                 except IndexError:
                     return
                 for row in group:
-                    if not self._send_one(row, now + timedelta(seconds=time.monotonic() - began)):
-                        break
+                    with FailureLogged(self._report_bug, row.subject):
+                        if not self._send_one(row, now + timedelta(seconds=time.monotonic() - began)):
+                            break
 
         threads = [Thread(target=work, daemon=True) for _ in range(min(THREADS, len(self._groups)))]
         for thread in threads:
@@ -260,10 +259,6 @@ class _Pass:
             self._groups.clear()
             self._report(f"the warehouse failed: {error}")
             return False
-        except Exception as error:
-            log.exception("%s: could not be sent", row.subject)
-            self._report(f"{row.subject}: {type(error).__name__}: {error}")
-            return True
         finally:
             for name in unused:
                 self.channels.release(name, works=None)
@@ -315,8 +310,11 @@ class _Pass:
         self._report(f"{row.subject}: another sender has taken it over")
         return MessageState.PENDING
 
-    def _report(self, problem: str) -> None:
-        log.warning("%s", problem)
+    def _report_bug(self, problem: str) -> None:
+        self._report(problem, log.exception)
+
+    def _report(self, problem: str, tell: Callable[..., object] = log.warning) -> None:
+        tell("%s", problem)
         with self._lock:
             self.problems.append(problem)
 

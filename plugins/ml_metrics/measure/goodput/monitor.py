@@ -167,8 +167,8 @@ class Uploader:
         with FailureLogged(self._warn_once, f"goodput of {self.options.job_name} could not be read"):
             self.upload(parts)
 
-    def _warn_once(self, message: str, *arguments: str) -> None:
-        if (warning := message % arguments) != self._last_warning:
+    def _warn_once(self, warning: str) -> None:
+        if warning != self._last_warning:
             self._last_warning = warning
             logger.warning("%s", warning)
 

@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -456,3 +457,23 @@ def test_a_disk_is_full_for_a_while_and_then_free(tmp_path: Path) -> None:
     (tmp_path / "marks" / "ml-metrics-fault-0").rmdir()
     small = in_a_folder_of_one_megabyte(tmp_path, "fill", "0.3", "3", str(tmp_path / "cache"))
     assert small.stdout.split()[1:3] == [faults.NOT_FULL, free]
+
+
+def test_a_turn_that_fails_is_logged_once_and_the_next_ones_are_taken(
+    process: Process, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors, over = [RuntimeError("no answer"), RuntimeError("no answer")], Event()
+
+    def turn() -> None:
+        if errors:
+            raise errors.pop()
+        over.set()
+
+    watch = process.watch()
+    monkeypatch.setattr(faults, "TURN_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "turn", turn)
+    with watch:
+        assert over.wait(30)
+    assert [one.getMessage() for one in caplog.records] == [
+        "the faults of the run cannot be followed at the moment: RuntimeError: no answer"
+    ]
