@@ -488,9 +488,9 @@ class _Follower:
             self.known += first**2
 
     @property
-    def holds(self) -> bool:
-        """Whether no run is accepted, because a loss is open."""
-        return self.loss is not None and self.loss.kind is not LossKind.FLAKY
+    def holds(self) -> _Loss | None:
+        """The open loss because of which no run is accepted."""
+        return None if self.loss is None or self.loss.kind is LossKind.FLAKY else self.loss
 
     def without_rhythm(self, run: _Run) -> float:
         rhythm = None if self.watch is None else self.watch.noise.rhythm
@@ -549,11 +549,8 @@ class _Follower:
             self.excursion = max(self.excursion, beyond)
         return _Said(self.sign, None, None, watch, run.day, None, one_run, watch.spreads(beyond, min(self.night)))
 
-    def hold(self, run: _Run) -> list[_Run]:
+    def hold(self, loss: _Loss, run: _Run) -> list[_Run]:
         """Follow an open loss to the next run; return the runs that are accepted because it closes."""
-        loss = self.loss
-        if loss is None:
-            return []
         rest = self.without_rhythm(run)
         self.learn(run, rest - loss.before, loss.watch.noise.spread)
         if loss.add(run, rest):
@@ -897,20 +894,20 @@ def _follow_one(followers: list[_Follower], run: _Run) -> _Said:
     """What is said of a run. Where both directions are worse, a loss in one of them holds the other, too."""
     one = followers[0]
     if len(followers) == 1:
-        if not one.holds:
+        if one.holds is None:
             return one.add(run)
-        for each in one.hold(run):
+        for each in one.hold(one.holds, run):
             one.accept(each)
         return one.said(run)
     turned = [run, run._replace(value=-run.value)]
-    leading = next((each for each in (0, 1) if followers[each].holds), None)
-    if leading is None:
+    leading, loss = next(((place, each.holds) for place, each in enumerate(followers) if each.holds), (0, None))
+    if loss is None:
         said = [follower.add(each) for follower, each in zip(followers, turned, strict=True)]
         for one, other in (followers, followers[::-1]):
-            if one.loss is not None and one.holds:
-                other.forget(one.loss.taken[0].place)
+            if one.holds is not None:
+                other.forget(one.holds.taken[0].place)
         return next((each for each in said if each.kind), max(said, key=attrgetter("beyond")))
-    for each in followers[leading].hold(turned[leading]):
+    for each in followers[leading].hold(loss, turned[leading]):
         for place, follower in enumerate(followers):
             follower.accept(each if place == leading else each._replace(value=-each.value))
     return followers[leading].said(turned[leading])
@@ -924,5 +921,6 @@ def _is_new(new: Sequence[float], baseline: Sequence[float], noise: Noise, runs:
     """Whether the baseline never was where a group is: a season or a bad week of the past is no new level."""
     if len(baseline) < 2 * runs + 6:
         return True
-    own = sorted([middle(baseline[start : start + runs]) for start in range(len(baseline) - runs + 1)])
+    groups = zip(*(baseline[start:] for start in range(runs)), strict=False)
+    own = sorted(map(middle, groups))
     return middle(new) > quantile_of(own, 0.98) + 0.5 * noise.spread * error_of_mean(runs, noise.memory)

@@ -210,7 +210,8 @@ def level_verdict(
     verdict = replace(
         verdict, outcome=Outcome.PASS, reason=_steady(value, state, rule, verdict.unit) + _borrowed(state)
     )
-    if value is None or worse_side(condition) * (value / 2 - state.reference / 2) >= 0:
+    side = worse_side(condition)
+    if value is None or side * value >= side * state.reference:
         return verdict  # most runs that are near the level need no more
     return with_warning(verdict, condition, values_of(baseline_of(verdict.metric, condition, earlier)[-50:]))
 

@@ -80,6 +80,14 @@ def test_zeros_have_no_percent() -> None:
     assert "no change in percent" in around.reason
 
 
+def test_one_value_in_twelve_of_the_other_sign_leaves_a_change_in_percent() -> None:
+    base, candidate = noisy(10, 12, percent=5), noisy(12, 12, 1, percent=5)
+    base[3] = candidate[7] = -1.0
+    found = of(base, candidate)
+    assert found.answer is Answer.WORSE
+    assert found.change_percent == pytest.approx(20, abs=3)
+
+
 def test_values_that_are_not_finite_are_left_out_and_reported() -> None:
     found = of([*noisy(100, 8), math.nan], [*noisy(105, 8, 1), math.inf, math.nan])
     assert found.answer is Answer.WORSE

@@ -1,11 +1,14 @@
-"""Golden figures for one set of series: noise, changes, levels, verdicts. A changed figure belongs in the changelog."""
+"""Golden figures for one set of series and curves: noise, changes, levels, verdicts.
+
+A changed figure belongs in the changelog.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple, replace
 from functools import cache
 from random import Random
@@ -15,15 +18,24 @@ import pytest
 
 from golden import check
 from ml_metrics.config.conditions import Comparison
+from ml_metrics.core.kinds import Measure
+from ml_metrics.core.model import Sweep
 from ml_metrics.judge import calibrate, change_points, reference_of, replay
+from ml_metrics.judge.bisect import Probe, Search, State, expectation
 from ml_metrics.judge.bounds import outliers, scale_of
 from ml_metrics.judge.changepoints import edges_of, level_starts
 from ml_metrics.judge.level import LevelRule, follow
 from ml_metrics.judge.noise import false_alarm_rate
 from ml_metrics.judge.shape import noise_of
+from ml_metrics.judge.siblings import Sibling, siblings_of
+from ml_metrics.judge.sweeps import FLOOR, curve_state
 from unit.judge import planted
 from unit.judge.cases import TEST, condition, config, history
+from unit.judge.test_bisect import Measure as Bench
+from unit.judge.test_bisect import history as other_levels
+from unit.judge.test_bisect import names, noisy, played, with_spikes
 from unit.judge.test_calibration import few
+from unit.judge.test_sweeps import GRID, curve, latency
 
 RUNS = 150
 RULES = {
@@ -132,6 +144,51 @@ def test_losses_that_not_every_run_shows() -> None:
     compare("losses", lines)
 
 
+def story(random: Random, runs: int) -> list[float]:
+    """Steps, bad runs and one kind of noise, in the second half of the runs perhaps more."""
+    noise, spread = random.choice(["normal", "modes", "counts", "memory", "walk", "wide"]), random.choice([0.3, 1, 2])
+    steps = {random.randrange(10, runs): spread * random.uniform(-9, 20) for _ in range(random.randrange(4))}
+    drift, bad, bad_mode = random.choice([0, 0, spread / 25]), random.choice([0.01, 0.2]), random.choice([0.3, 0.9])
+    level, before, values = 100.0, 0.0, []
+    for run in range(runs):
+        is_early = run < runs / 2
+        level += steps.get(run, 0) + drift
+        new = random.gauss(0, spread)
+        before = {"memory": 0.7, "walk": 1.0}.get(noise, 0.0) * before + new
+        value = level + before + 12 * spread * (random.random() < (0.01 if is_early else bad))
+        if noise == "modes":
+            value += 8 * spread * (random.random() < (0.3 if is_early else bad_mode))
+        elif noise == "wide":
+            value += new * random.choice([0, 0, 4])
+        values.append(float(round(value / 20)) if noise == "counts" else value)
+    return values
+
+
+def test_levels_of_many_rules_and_nights() -> None:
+    random, lines = Random(23), []
+    known = siblings_of("own", "loss", [Sibling(f"other-{number}", "loss", 0.01) for number in range(5)])
+    for number in range(80):
+        values, nights = story(random, 120), [0]
+        for run in range(1, len(values)):
+            nights.append(nights[-1] if number % 2 and random.random() < 0.2 else run)
+        rule = LevelRule(
+            random.choice([1, 1, -1, 0]),
+            measure=random.choice([None, None, *Measure]),
+            percent=random.choice([None, None, 4.0]),
+            absolute=random.choice([None, None, 3.0]),
+            min_runs=random.choice([3, 3, 3, 4, 7, 12]),
+            siblings=known if number % 3 == 2 else None,
+        )
+        levels, before = follow(values, rule, nights=nights), None
+        lines.append(f"{number}, worse: {rule.worse}, {rule.measure}, at least {rule.min_runs} runs")
+        for run in range(len(values)):
+            state = levels.at(run)
+            if (now := (state.kind, state.again, state.one_run)) != before or run % 30 == 29:
+                lines.append(f"  {run}: {told(astuple(state))}")
+            before = now
+    compare("levels", lines)
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_verdicts_and_what_their_values_are_compared_with(rule: str) -> None:
     lines = []
@@ -157,3 +214,137 @@ def test_calibrated_rules(name: str, comparison: str, monkeypatch: pytest.Monkey
     found = calibrate("loss", history(series()[name], None), Comparison(comparison), test=TEST)
     assert found.rule
     compare(f"calibrated {name}", [told(asdict(found.rule))])
+
+
+def curves(
+    change: Callable[[int, float], float], grid: Sequence[float] = GRID, count: int = 40, seed: int = 0
+) -> list[Sweep]:
+    """Latencies over loads. `change` is a factor by run and load."""
+
+    def of_run(run: int) -> Sweep:
+        common, drift = 1 + 0.015 * math.sin(run * run), 1 + 0.02 * math.cos(run * run)
+        return curve(seed + run, lambda x, y: common * latency(x * drift) / latency(x) * change(run, x) * y, grid)
+
+    return list(map(of_run, range(count)))
+
+
+def with_y(runs: Sequence[Sweep], change: Callable[[float, float], float]) -> list[Sweep]:
+    """`change` is by x and y."""
+    return [
+        replace(one, points=tuple(point._replace(y=change(point.x, point.y)) for point in one.points)) for one in runs
+    ]
+
+
+def frontier(
+    change: Callable[[int, float], float], grid: Sequence[float] = GRID, load: float = 1.0
+) -> tuple[list[Sweep], list[Sweep]]:
+    """Latencies, and the rates of loads that are `load` times as high from the 21st run on."""
+    of_load, others = (curves(SAME, seed=seed)[:20] + curves(change, grid, seed=seed)[20:] for seed in (0, 50))
+    rates = with_y(others[:20], lambda x, y: x / y) + with_y(others[20:], lambda x, y: load * x / y)
+    return of_load, [replace(one, better="higher") for one in rates]
+
+
+def worse(percent: float, *, first: int = 20, end: int = 1000, least: float = 0.0, most: float = math.inf) -> Any:
+    return lambda run, x: 1 + percent / 100 * (first <= run < end and least <= x <= most)
+
+
+def at_load(share: float) -> Any:
+    return lambda run, x: latency(share * x) / latency(x) if run >= 20 else 1.0
+
+
+SAME, WORSE, OTHER_GRID = worse(0), worse(10), (1.0, 3.0, 9.0, 20.0, 40.0, 80.0, 120.0, 200.0)
+CURVES = {
+    "nothing": curves(SAME),
+    "worse everywhere in eight runs": curves(worse(7, end=28)),
+    "one run is back": curves(lambda run, x: 1.07 if run >= 20 and run != 30 else 1),
+    "a little worse": curves(worse(2.5)),
+    "worse behind the knee": curves(worse(30, least=64)),
+    "worse up to the knee": curves(worse(25, most=16)),
+    "one point is worse": curves(worse(60, least=8, most=8)),
+    "two points are worse": curves(worse(20, least=4, most=8)),
+    "an earlier knee": curves(at_load(1.15)),
+    "better, then as before": curves(worse(-15, first=15, end=32)),
+    "slowly worse": curves(lambda run, x: 1 + 0.0012 * max(0, run - 30), count=70),
+    "single bad runs": curves(lambda run, x: 1.3 if run in {80, 82, 84} else 1, count=90),
+    "other loads": curves(SAME)[:20] + curves(WORSE, OTHER_GRID)[20:],
+    "some loads are lost": curves(SAME)[:20] + curves(WORSE, GRID[:7])[20:],
+    "a load that often fails": [
+        replace(one, points=one.points[: 9 + run % 2]) for run, one in enumerate(curves(worse(20, least=48)))
+    ],
+    "two loads": curves(WORSE, (1, 2)),
+    "one load": curves(WORSE, (8,)),
+    "loads beside each other": curves(WORSE, (30, 40, 50, 60, 70)),
+    "loads from zero on": curves(WORSE, (0, 1, 5, 20, 50, 90)),
+    "loads on both sides of zero": curves(WORSE, (-30, -10, -2, 0, 5, 40)),
+    "seventeen loads below one": curves(WORSE, [(1 + load) / 20 for load in range(17)]),
+    "values of both signs": with_y(curves(worse(30, least=60)), lambda x, y: y - 50),
+}
+FRONTIERS = {
+    "nothing": frontier(SAME),
+    "more load": frontier(at_load(1.2), load=1.2),
+    "worse": frontier(worse(8)),
+    "worse over other loads": frontier(worse(8), OTHER_GRID),
+    "less load, at two of them": frontier(at_load(0.7), (8, 48), 0.7),
+}
+
+
+def said_of(
+    runs: Sequence[Sweep],
+    side: int,
+    traded_for: Sequence[Sweep] = (),
+    nights: Sequence[int] | None = None,
+    floor: float = FLOOR,
+) -> Iterator[str]:
+    for end in (11, 22, 23, 31, 35, len(runs)):
+        of_night = nights and nights[:end]
+        state = curve_state(runs[:end], side, traded_for=traded_for[:end], nights=of_night, floor=floor)
+        if state is None:
+            yield f"{end} {side}: not reached"
+            continue
+        of_level, x = state.lasting and told(astuple(state.lasting)), state.x
+        yield f"{end} {side}: since {state.first}, {told([state.beyond, state.moved, x[0], x[-1]])}, {of_level}"
+        yield from (f"  {told(part)}" for part in state.parts)
+
+
+def test_curves() -> None:
+    lines = []
+    for name, runs in CURVES.items():
+        lines += [name.upper(), *said_of(runs, 1), *said_of(runs, -1 if "worse" in name else 0)]
+    for name, (of_load, rates) in FRONTIERS.items():
+        lines += [f"FRONTIER, {name}".upper(), *said_of(of_load, 1, rates)]
+    nights = [*range(20), *(run - (run - 20) % 3 for run in range(20, 40))]
+    lines += ["RUNS OF ONE NIGHT", *said_of(CURVES["worse behind the knee"], 1, nights=nights)]
+    lines += ["A FLOOR OF 8 %", *said_of(CURVES["worse everywhere in eight runs"], 1, floor=0.08)]
+    compare("curves", lines)
+
+
+def searches() -> Iterator[tuple[str, Search, Bench]]:
+    normal, far, none = other_levels(4, 1), other_levels(12, 2), ((), ())
+    for effect in (0.0, 2.0, 4.0):
+        yield f"{effect:g} times the noise", Search(names(200), 40, *other_levels(effect, 3)), noisy(130, effect, 4)
+        yield f"{effect:g} times the noise, unknown before", Search(names(60), 48, *none), noisy(20, effect, 5)
+    yield "spikes", Search(names(64), 64, *far), with_spikes(40, 12, 6)
+    yield "less is worse", Search(names(64), 64, *normal[::-1]), lambda place: Probe(place, 104.0 - 4 * (place >= 9))
+    yield "all are good", Search(names(20), 40, *normal), noisy(1000, 4, 7)
+    yield "all are bad", Search(names(20), 40, *normal), noisy(0, 4, 8)
+    yield "too few runs", Search(names(500), 5, *normal), noisy(300, 4, 9)
+    measure, gaps = noisy(10, 4, 10), {8, 9, 10, 15}
+    broken = lambda place: measure(place) if place not in gaps else Probe(place, None, State.UNTESTABLE)  # noqa: E731
+    yield "gaps", Search(names(30), 40, *normal), broken
+    yield "an end breaks", Search(names(30), 40), lambda place: Probe(place, None, State.BROKEN)
+    times = itertools.count()
+    often = lambda place: measure(place) if next(times) % 3 else Probe(place, None, State.BROKEN)  # noqa: E731
+    yield "runs break", Search(names(30), 40), often
+
+
+def test_searches() -> None:
+    lines = []
+    for name, search, measure in searches():
+        found, probes = played(search, measure)
+        lines += [
+            name.upper(),
+            expectation(search),
+            " ".join(str(probe.candidate) for probe in probes),
+            told(asdict(found)),
+        ]
+    compare("searches", lines)

@@ -292,6 +292,14 @@ def test_a_level_that_is_lost_again_soon_after_it_was_back_is_flaky(
     assert kinds == [None, kind, None, kind, after]
 
 
+@pytest.mark.parametrize(("runs", "kind"), [(30, LossKind.FLAKY), (31, None)])
+def test_five_single_bad_runs_among_thirty_are_flaky(runs: int, kind: LossKind | None) -> None:
+    values = noisy([(100, 100 + runs)])
+    for bad in (100, 107, 114, 122, 99 + runs):
+        values[bad] += 30
+    assert [follow(values, LevelRule(worse=1)).at(run).kind for run in (-2, -1)] == [None, kind]
+
+
 @pytest.mark.parametrize(
     ("rule", "floor", "why"),
     [

@@ -50,6 +50,14 @@ def test_a_margin_smaller_than_the_noise_is_found() -> None:
     ), what
 
 
+def test_a_loss_after_healthy_runs_is_no_condition_that_does_not_fit() -> None:
+    chance = np.random.default_rng(3)
+    quiet, loud = ([100 + spread * float(value) for value in chance.normal(size=40)] for spread in (0.1, 4))
+    assert found(condition({"fixed_value": 101}, "less"), quiet + loud) == []
+    ((_, what),) = found(condition({"fixed_value": 101}, "less"), loud + loud)
+    assert what.startswith("fails ")
+
+
 def test_a_threshold_that_is_out_of_reach_is_found() -> None:
     ((_, what),) = found(condition({"fixed_value": 1000}, "less"))
     assert what.startswith("can never fail: its bounds (-inf, 1000) are far from every value (the level is ")
@@ -224,6 +232,7 @@ def test_metrics_without_condition_and_other_tests_are_left_out() -> None:
         *history([1.0] * 40, "insufficient_data", test="other"),
     ]
     assert [one.metric for one in silent_in(rows)] == ["loss"], "of the test itself, no run produced it"
+    assert [one.runs for one in silent_in(history([1.0] * 40, "insufficient_data", test=""))] == [40]
 
 
 def test_twice_the_runs_that_a_condition_needs_are_read() -> None:

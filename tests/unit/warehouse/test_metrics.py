@@ -11,6 +11,8 @@ from ml_metrics.warehouse import with_verdicts
 from unit.warehouse.records import MONDAY, TEST, record, verdict
 
 if TYPE_CHECKING:
+    import pytest
+
     from ml_metrics.warehouse import Warehouse
 
 WEEK = timedelta(days=7)
@@ -44,7 +46,13 @@ def test_values_of_several_tests_side_by_side(warehouse: Warehouse) -> None:
         ("one", "b", 2.0, MONDAY),
         ("two", "b", 2.0, MONDAY),
     ]
-    assert warehouse.metrics.of_tests([], ["b"], MONDAY, MONDAY + WEEK, limit=10) == []
+
+
+def test_nothing_is_asked_where_nothing_is_named(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warehouse.database.store, "rows", None)
+    metrics, span = warehouse.metrics, (MONDAY, MONDAY + WEEK)
+    assert metrics.of_tests([], ["b"], *span, limit=10) == metrics.of_tests(["one"], [], *span, limit=10) == []
+    assert metrics.of_test("one", [], *span) == metrics.names([], *span) == []
 
 
 def test_siblings_are_other_tests_with_a_metric_and_other_metrics_of_a_test_whose_noise_is_known(

@@ -123,6 +123,20 @@ def test_what_is_needed_stays(opener: Opener) -> None:
     assert removed == 10 - len(everything)
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_what_is_needed_is_looked_for_in_the_history_that_is_read(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = opener()
+    runs = [whole(day, "rare") for day in range(38, 46)]
+    failed = [replace(run, job=replace(run.job, job_status=JobStatus.FAILURE.value)) for run in runs[2:]]
+    warehouse.load_all([*runs[:2], *failed])
+    monkeypatch.setattr(warehouse.database.store, "horizon", MONDAY + timedelta(days=39))
+    list(OldRows(warehouse.database, BEFORE).remove())
+    kept = keys(warehouse)["job_history"]
+    assert named(38, 39, 40, test="rare") & kept == named(39, test="rare"), "the last good one that is read"
+
+
 def test_what_led_to_an_open_incident_stays_for_ten_days_before_it(opener: Opener) -> None:
     warehouse = opener()
     days = (0, 20, 22, 30, 31, 100, 101)
