@@ -68,6 +68,7 @@ _UNITS = {
 }
 _TIMES = frozenset({SECONDS, "ms", "us", "ns"})
 _UNIT_OF_WORD = {word: unit for unit, words in _UNITS.items() for word in words}
+_TIMED = frozenset({"time", "latency", "duration", "elapsed", "runtime", "ttft", "tpot", "itl", "jitter"})
 _KNOWN_UNITS = {
     "goodput": PERCENT, "total_wall_time": SECONDS, "time_to_accuracy": SECONDS, "ideal_step_time": SECONDS,
     "step_time_p50": SECONDS, "step_time_p90": SECONDS, "step_time_p99": SECONDS, "duration": SECONDS,
@@ -204,7 +205,7 @@ def kind_of_metric(tag: str, strategy: str) -> Kind:
 
 @lru_cache(maxsize=1 << 14)
 def _kind_of_tag(tag: str) -> Kind:
-    words = _words(tag)
+    words = _words(tag.removesuffix(",none"))  # no filter of lm-evaluation-harness
     better = _direction_of(tag, words)
     turned = not better and bool(_with_pairs(words) & (_LOWER | _HIGHER) or _is_a_time(words))
     unit = "" if _is_by_the_second(tag) else _unit_of(words)
@@ -238,7 +239,12 @@ def is_generated(name: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    return [word.lower() for word in re.findall(r"%|\([mun]?s\)|[KMGT]iB|[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+", name)]
+    found = re.findall(r"%|\([mun]?s\)|[KMGT]iB|[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+", name)
+    words = [word.lower() for word in found]
+    for at, word in enumerate(words):
+        if word in {"us", "ns"} and (words[at + 1 : at + 2] == ["per"] or not _TIMED.isdisjoint(words[:at])):
+            words[at] = f"({word})"  # not any word of two letters
+    return words
 
 
 def _unit_of(words: list[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ml_metrics.config.collection import MEMORY, MetricCollectionConfig, OfRun, known_about
+from ml_metrics.config.collection import INDEX, MEMORY, MetricCollectionConfig, OfRun, known_about
 from ml_metrics.config.formula import formula
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.errors import FailureLogged
@@ -343,7 +343,7 @@ class Explained:
     def steps_by_place(self) -> Iterator[str]:
         """Yield fields that are proposed as steps only because they grow: a load or a size does, too."""
         steps = (entry.get("step") for entry in self.proposed.get("documents", ()))
-        yield from (step for step in steps if step and step not in STEPS)
+        yield from (step for step in steps if step and step not in {*STEPS, INDEX})
 
 
 OF_FILES = frozenset(SOURCES) - {"memory", "literals"}

@@ -186,6 +186,33 @@ def parsed_document(data: bytes, nesting: int, most_memory: int = MOST_MEMORY) -
     return value
 
 
+FIRST_LINE = re.compile(rb'^(?:[{\[][ \t\r]*$|\{[ \t]*")', re.MULTILINE)
+"""How a document begins behind lines of text."""
+
+
+def without_text_before(name: str, data: bytes) -> bytes:
+    """A document in a file `*.json` without the warnings that its program printed before it, as fio does."""
+    is_text = name.endswith(".json") and data[:1].isascii() and data.lstrip()[:1] not in (b"{", b"[")
+    found = FIRST_LINE.search(data) if is_text else None
+    return data[found.start() :] if found else data
+
+
+def unpacked(data: bytes, most: int) -> bytes:
+    """What a file compressed with gzip holds.
+
+    Raises:
+        UnreadableInputError: It is damaged, or there are more than `most` bytes in it.
+    """
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        content = unpacker.decompress(data, most)
+    except zlib.error as error:
+        raise UnreadableInputError(f"is damaged: {error}") from error
+    if not unpacker.eof:
+        raise UnreadableInputError(f"is cut off, or holds more than {most:,} bytes")
+    return content
+
+
 PER_COMMA, PER_BRACKET, PER_COLON = 40, 42, 160
 """The bytes that values take in memory, as measured: a number in a list, a list or object, and a pair in an object."""
 FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")

@@ -8,17 +8,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from glob import escape
 from itertools import chain, combinations, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ml_metrics.config.collection import FORMAT_FILES, STEP
+from ml_metrics.config.collection import FORMAT_FILES, INDEX, STEP
 from ml_metrics.config.paths import path_to
 from ml_metrics.config.patterns import MAX_LENGTH, matches_file
 from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.kinds import HIGHER, LOWER, kind_of
-from ml_metrics.measure.points import STEPS, TIMES, seconds_of_number, step_of
+from ml_metrics.core.kinds import HIGHER, LOWER, Measure, kind_of
+from ml_metrics.measure.points import MAYBE_TIMES, STEPS, TIMES, seconds_of, seconds_of_number, step_of
 from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.readers import registry
 from ml_metrics.measure.readers.documents import documents_in, measured
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
     from ml_metrics.store import storage
 
 SURROGATE = re.compile("[\ud800-\udfff]")
+"""What a test file cannot hold."""
+STAMP = re.compile(
+    r"(?<!\d)(?:(?:19|20)\d\d-?[01]\d-?[0-3]\d(?:[T_ -]?[0-2]\d[-:_.]?[0-5]\d(?:[-:_.]?[0-5]\d(?:\.\d+)?)?)?Z?"
+    r"|\d{10,})(?!\d)"
+)
+"""A time in the name of a file, which has another one in the next run."""
 Keys = tuple[str | int | None, ...]
 """None stands for each element of a list, `EACH` for each key of an object."""
 EACH = -1
@@ -59,10 +66,10 @@ def propose(file: storage.File, allowance: Allowance) -> tuple[dict[str, Any], l
     if not matches_file(FORMAT_FILES, file.name):
         known, _ = registry.recognise(file, allowance)
         if known is not None:
-            return {"formats": {"stated": {known.name: [SURROGATE.sub("?", file.name)]}}}, []
+            return {"formats": {"stated": {known.name: [_pattern(file.name)]}}}, []
     profiles = logs.known_profiles(file, allowance)
     if profiles:
-        return {"logs": {"profile": profiles[0], "files": [file.name]}}, []
+        return {"logs": {"profile": profiles[0], "files": [_pattern(file.name)]}}, []
     found = Readings(allowance)
     found.begin(file)
     try:
@@ -70,7 +77,11 @@ def propose(file: storage.File, allowance: Allowance) -> tuple[dict[str, Any], l
         documents = list(islice(documents_in(found, kind), MANY_DOCUMENTS))
     except (MlMetricsError, OSError):
         documents, kind = [], "json"
-    files = [SURROGATE.sub("?", file.name)]  # which a test file cannot hold
+    if kind == "csv" and not file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
+        header: dict[str, Any] = next(iter(documents), {})
+        if any(map(any, chain.from_iterable(_numbers(one, [])[1] for one in header))):
+            documents = []  # lines of a log, with commas
+    files = [_pattern(file.name)]
     entries: list[dict[str, Any]] = []
     for entry in _entries(documents, kind):
         last = entries[-1] if entries else {}
@@ -83,6 +94,12 @@ def propose(file: storage.File, allowance: Allowance) -> tuple[dict[str, Any], l
     lines, more = _lines(file)
     said = [f"{file.name}: {more} more kinds of lines hold numbers, and are left out here"] if more else []
     return ({"logs": {"files": files, "profiles": {"ours": {"lines": lines}}}} if lines else {}), said
+
+
+def _pattern(name: str) -> str:
+    """The name of a file, or a pattern for it if a time is in it."""
+    parts = STAMP.split(SURROGATE.sub("?", name))
+    return parts[0] if len(parts) == 1 else "*".join(map(escape, parts))
 
 
 @dataclass(slots=True)
@@ -99,7 +116,7 @@ class _Group:
 
 def _entries(documents: list[Any], kind: DocumentFormat) -> Iterator[dict[str, Any]]:
     """Yield entries of `sources.documents`."""
-    are_rows = kind in ("json_lines", "csv")
+    are_rows = kind in ("json_lines", "csv") or len(documents) > 1
     groups: dict[Keys, _Group] = {}
     for document in documents:
         _walk(document, groups)
@@ -110,9 +127,20 @@ def _entries(documents: list[Any], kind: DocumentFormat) -> Iterator[dict[str, A
         if not leaves:
             continue
         if not {None, EACH} & set(group.keys) and not are_rows:
-            yield {**given, **_plain(leaves)}
+            curves = _curves(leaves)
+            if curves:
+                yield {"metrics": _named([], (), dict(curves)), "step": INDEX}
+            if rest := {keys: values for keys, values in leaves.items() if keys not in curves}:
+                yield {**given, **_plain(rest)}
         else:
             yield {**given, **_of_list(group, leaves, several=several)}
+
+
+def _curves(leaves: dict[Keys, list[float]]) -> dict[Keys, list[float]]:
+    """Lists with a number for each step of a training: equally long ones, if one is a loss."""
+    lists = {keys: values for keys, values in leaves.items() if len(values) > 1}
+    is_loss = any(kind_of("/".join(map(str, keys))).measure is Measure.LOSS for keys in lists)
+    return lists if is_loss and len({len(values) for values in lists.values()}) == 1 else {}
 
 
 def _walk(document: Any, groups: dict[Keys, _Group]) -> None:
@@ -179,7 +207,11 @@ def _of_list(group: _Group, leaves: dict[Keys, list[float]], *, several: bool) -
         group.elements = [{**{name: one.get(name) for name in varying}, **each} for one, each in beside]
     step = _step_of(group.elements)
     if step is None:
-        return {"metrics": _named([*prefix, *_names_of(group)], group.keys, leaves)}
+        names = _names_of(group)
+        time = None if {name[1:-1].lower() for name in names} & set(NAMES) else _time_of(group.elements)
+        if time is not None:
+            return {"metrics": _named(prefix, group.keys, leaves), "step": INDEX, "time": time}
+        return {"metrics": _named([*prefix, *names], group.keys, leaves)}
     if len(_texts(group.elements, step)) < len(group.elements):  # several series, or steps that were done again
         prefix += [one for one in _names_of(group, step) if not one[1:-1].isdigit()]  # their numbers name nothing
     metrics = _named(prefix, group.keys, {keys: one for keys, one in leaves.items() if keys != (step,)})
@@ -217,6 +249,17 @@ def _step_of(elements: list[dict[str, Any]]) -> str | None:
     values = [step_of(_as_number(one.get(first))) for one in elements]
     grows = None not in values and all(one < later for one, later in pairwise(values))  # type: ignore[operator]
     return first if grows and elements else None
+
+
+def _time_of(elements: list[dict[str, Any]]) -> str | None:
+    """The field that is the time of every element, if it grows."""
+    for name in elements[0] if len(elements) > MANY_STEPS else ():
+        if name.lower() in {*TIMES, *MAYBE_TIMES}:
+            numbers = [(one.get(name), _as_number(one.get(name))) for one in elements]
+            times = [seconds_of(text if value is None else value, certain=False) for text, value in numbers]
+            if None not in times and all(one < later for one, later in pairwise(times)):  # type: ignore[operator]
+                return name
+    return None
 
 
 def _as_number(value: Any) -> Any:

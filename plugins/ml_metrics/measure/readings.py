@@ -16,7 +16,7 @@ from ml_metrics.core.errors import StorageError, UnreadableInputError
 from ml_metrics.core.limits import Allowance, LimitReachedError
 from ml_metrics.core.model import Metric, Series, Stated
 from ml_metrics.core.values import finite
-from ml_metrics.measure.lines import LinesFile, parsed_document
+from ml_metrics.measure.lines import GZIP_MAGIC, LinesFile, parsed_document, unpacked, without_text_before
 from ml_metrics.measure.source import AS_WRITTEN, Found
 from ml_metrics.measure.sweeps import Measurement
 from ml_metrics.measure.text import quoted, shortened_list, text_of
@@ -172,16 +172,22 @@ class Readings:
         return self._all + self.added, len(self.metadata), len(self.measurements)
 
     def content(self, most: int = 0) -> bytes:
-        """The bytes of the current file, by default as many as a line may have. Raises TooLargeError."""
+        """The bytes of the current file, unpacked, by default as many as a line may have. Raises TooLargeError."""
         self.allowance.read()
-        data = self.lines.file.read(most or self.allowance.limits.line_bytes)
+        most = most or self.allowance.limits.line_bytes
+        data = self.lines.file.read(most)
         self.allowance.read(len(data))
-        return data
+        if not data.startswith(GZIP_MAGIC):
+            return data
+        content = unpacked(data, most)
+        self.allowance.unpacked(len(content), len(data))
+        return content
 
     def document(self) -> Any:
         """Raises UnreadableInputError if the current file is no JSON document."""
         limits = self.allowance.limits
-        return parsed_document(self.content(limits.json_bytes), limits.json_nesting)
+        data = without_text_before(self.lines.file.name, self.content(limits.json_bytes))
+        return parsed_document(data, limits.json_nesting)
 
     def text_lines(self) -> Iterator[str]:
         """The lines of the current file as text, without their ends."""

@@ -14,7 +14,7 @@ HIGHER = [
     "memory_bandwidth_final",
     "allreduce_bandwidth", "cache_hit_rate", "eval_exact_match", "gpu_util_average", "tokens_per_minute",
     "profile/flops_utilization_percent", "val_ndcg@10", "mfu(%)_average", "eval.f1_final",
-    "images_per_second_per_chip", "steps_per_second",
+    "images_per_second_per_chip", "steps_per_second", "results/arc_easy/acc,none",
 ]  # fmt: skip
 LOWER = [
     "loss_final", "trainLoss_min", "loss_metrics/global_avg_loss_final", "step_time_p95",
@@ -22,7 +22,7 @@ LOWER = [
     "badput_tpu_initialization_seconds", "disruptions", "perplexity_trimmed_mean", "p99_ttft_ms",
     "sec_per_step_final", "forward_ms_p50", "train_runtime", "val/cross_entropy", "LanguageCrossEntropy",
     "peak_mem_gb", "word_error_rate", "num_restarts", "val_bpb", "nll_loss", "error_rate_final", "WER_final",
-    "memory/max_active(GiB)_max", "step_time_deviation_p50",
+    "memory/max_active(GiB)_max", "step_time_deviation_p50", "ns_per_op", "latency_us",
 ]  # fmt: skip
 UNKNOWN = [
     "learning_rate_final", "loss_scale_final", "grad_norm_max", "free_memory_min", "loss_weight_final", "loss_std",
@@ -117,7 +117,7 @@ def test_a_negating_word_leaves_the_direction_open(name: str, word: str, form: s
         ("goodput", "%"), ("mfu(%)_average", "%"), ("badput_other_percent", "%"), ("step_time_p90", "s"),
         ("images/sec", ""), ("tokens/s_p50", ""),
         ("tokens_per_second_final", ""), ("step_time_median", ""), ("loss_final", ""), ("loss_count", ""), ("", ""),
-        ("params", ""), ("items", ""), ("goodput_final", ""),
+        ("params", ""), ("items", ""), ("goodput_final", ""), ("ttft_us", "us"), ("users_us", ""),
     ],
 )  # fmt: skip
 def test_the_unit_of_a_name(name: str, unit: str) -> None:

@@ -46,6 +46,8 @@ BY_ENDING: dict[str, DocumentFormat] = {
 DELIMITERS = (",", ";", "\t", "|")
 MOST_OF_YAML = 100_000
 """Lines, commas and openings: there are no more values."""
+BETWEEN_YAML = re.compile(r"^---(?=\s)(?: *#.*)?", re.MULTILINE)
+"""What begins another document."""
 CONTENT = "text"
 """The field with the text of an XML element."""
 
@@ -181,13 +183,11 @@ def documents_in(found: Readings, kind: DocumentFormat | None = None) -> Iterato
     elif kind == "csv":
         yield from rows_of(found)
     else:
-        data = found.content()
-        value = (
-            parse_xml(data) if kind == "xml" else _toml(data) if kind == "toml" else _yaml(data, found.lines.file.name)
-        )
-        if is_nested(value, found.allowance.limits.json_nesting):
-            raise UnreadableInputError("is nested too deep")
-        yield value
+        data, name = found.content(), found.lines.file.name
+        for value in [parse_xml(data)] if kind == "xml" else [_toml(data)] if kind == "toml" else _yaml(data, name):
+            if is_nested(value, found.allowance.limits.json_nesting):
+                raise UnreadableInputError("is nested too deep")
+            yield value
 
 
 def kind_of(found: Readings) -> DocumentFormat:
@@ -236,12 +236,14 @@ def rows_of(found: Readings, comments: tuple[str, ...] = ()) -> Iterator[dict[st
         raise UnreadableInputError(f"is no table: {error}") from error
 
 
-def _yaml(data: bytes, name: str) -> Any:
+def _yaml(data: bytes, name: str) -> list[Any]:
     if sum(data.count(mark) for mark in (b"\n", b",", b"[", b"{", b"- ", b"? ")) > MOST_OF_YAML:
         raise UnreadableInputError("is too large for YAML, whose values take much memory: write JSON")
     from ml_metrics.config.yaml import parse_yaml  # takes as long to import as a small run to read
 
-    return parse_yaml(data.decode("utf-8-sig", errors="replace"), name)[0]
+    text = data.decode("utf-8-sig", errors="replace")
+    parts = [part for part in BETWEEN_YAML.split(text) if part.strip() and not part.startswith("%")]
+    return [parse_yaml(part, name)[0] for part in (parts if len(parts) > 1 else [text])]
 
 
 def _toml(data: bytes) -> Any:

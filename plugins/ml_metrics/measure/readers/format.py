@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.core.errors import TooLargeError, UnreadableInputError
-from ml_metrics.measure.lines import parse_lines, parsed_document
+from ml_metrics.measure.lines import parse_lines, parsed_document, without_text_before
 from ml_metrics.measure.sweeps import Axis
 from ml_metrics.measure.text import number_of
 
@@ -134,13 +134,13 @@ class Beginning:
     @cached_property
     def document(self) -> Any:
         """The JSON document that the whole file is; `NO_DOCUMENT` if it is none or too large."""
-        if self.head.lstrip()[:1] not in (b"{", b"["):
+        if without_text_before(self.name, self.head).lstrip()[:1] not in (b"{", b"["):
             return NO_DOCUMENT
         limits = self.allowance.limits
         try:
             data = self.head if self.whole else self.file.read(limits.json_bytes)
             self.allowance.read(0 if self.whole else len(data))
-            return parsed_document(data, limits.json_nesting)
+            return parsed_document(without_text_before(self.name, data), limits.json_nesting)
         except TooLargeError:
             self.problem = f"has more than {limits.json_bytes:,} bytes, as many as a JSON document may have"
             self.problem += " (max_json_bytes)"

@@ -126,10 +126,10 @@ def _read_points(found: Readings) -> None:
 
 
 def _is_dvclive(file: Beginning) -> bool:
-    """Whether its header is the step and the name of the file."""
+    """Whether its header is the step, perhaps behind a time, and the name of the file."""
     header = file.head.split(b"\n", 1)[0].strip().split(b"\t")
     name = file.name.rpartition("/")[2].removesuffix(".tsv")
-    return DVCLIVE in f"/{file.name}" and header[:1] == [b"step"] and header[-1].decode(errors="replace") == name
+    return DVCLIVE in f"/{file.name}" and b"step" in header[:2] and header[-1].decode(errors="replace") == name
 
 
 def _read_dvclive(found: Readings) -> None:
@@ -192,15 +192,20 @@ def _add_perfherder(found: Readings, name: str, one: dict[str, Any], suite: dict
 
 
 def _read_jmh(found: Readings) -> None:
-    for one in objects_in(found.document()):
+    results = list(objects_in(found.document()))
+    modes = {one.get("mode") for one in results}
+    for one in results:
         better = HIGHER if one.get("mode") == "thrpt" else LOWER
         others = one.get("secondaryMetrics") or {}
         for name, measures in {"": one["primaryMetric"], **others}.items():
             values = [value for part in measures.get("rawData") or () for value in numbers_in(part) or ()]
             known = Stated(str(measures.get("scoreUnit", ""))[:LONGEST_UNIT], better if not name else "", repeats=True)
-            tag = f"{one['benchmark']}/{name}" if name else str(one["benchmark"])
+            parts = (str(one["benchmark"]), str(one.get("mode")) if len(modes) > 1 else "", name)
             score = value_of(measures.get("score"))
-            found.add(tag, values or ([] if score is None else [score]), known, dimensions=one.get("params") or {})
+            settings = {**(one.get("params") or {}), "threads": one.get("threads")}
+            found.add(
+                "/".join(filter(None, parts)), values or ([] if score is None else [score]), known, dimensions=settings
+            )
 
 
 def _read_otlp(found: Readings) -> None:
@@ -293,7 +298,7 @@ FORMATS = (
     ),
     Format("jmh", (b'"primaryMetric"',), _read_jmh, each("primaryMetric")),
     Format("otlp", (b'"resourceMetrics"',), _read_otlp, lines_of("resourceMetrics")),
-    Format("evals-result", (b"{", b"["), by_paths({"metrics": {"{1}/{2}": "$.*.*"}, "step": INDEX}), _is_evals),
+    Format("evals-result", (b"[",), by_paths({"metrics": {"{1}/{2}": "$.*.*"}, "step": INDEX}), _is_evals),
     Format(
         "junit",
         (b"<testsuite", b"<testcase"),

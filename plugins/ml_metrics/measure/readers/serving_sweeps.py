@@ -250,20 +250,22 @@ OVERVIEW = "PERFORMANCE OVERVIEW"
 
 def read_trtllm(found: Readings) -> None:
     values: dict[str, Value] = {}
+    settings: dict[str, Any] = {}
     inside = False
     for line in found.text_lines():
         if OVERVIEW in line:
             inside = True
         elif inside and line.startswith("====") and values:
             break
-        elif inside and (parts := line.rsplit(":", 1))[-1] != line and (y := number(parts[1].strip())) is not None:
+        elif (parts := line.rsplit(":", 1))[-1] != line and (y := number(parts[1].strip())) is not None:
             name, known = with_unit(parts[0])
-            values[name] = Value.of(y, known)
+            if name in TRTLLM.names:  # newer versions print these above the overview
+                settings[name] = y
+            if inside:
+                values[name] = Value.of(y, known)
     if not values:
         raise UnreadableInputError("has no numbers under PERFORMANCE OVERVIEW: the benchmark did not end")
-    settings = {name: values[name].y for name in TRTLLM.names if name in values}
-    count = values.get("Number of requests")
-    found.measured(settings, values, samples=count_of(count.y) if count else None)
+    found.measured(settings, values, samples=count_of(settings.get("Number of requests")))
 
 
 TRTLLM = Axis(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,26 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
             "---Time (excl. 1st token)---\nRequests per second: 652.5 [#/sec]\n",
             {"log/requests_per_second_final": 652.5},
         ),
+        ("a.json", {"loss": [3, 2, 1], "acc": [0, 1, 2], "top": 2}, {"loss_final": 1, "acc_final": 2, "top": 2}),
+        ("a.json", {"latencies": [3, 2, 4]}, {"latencies": 3}),
+        (
+            "a.csv",
+            "time,commit,p50\n2026-11-28,aa,5\n2026-11-29,bb,6\n2026-11-30,cc,7\n",
+            {"p50_final": 7},
+        ),
+        (
+            "a.json",
+            [{"date": f"2026-11-{at}", "name": f"b{at}", "v": at} for at in (28, 29)],
+            {"b28/v": 28, "b29/v": 29},
+        ),
+        ("a.yaml", "%YAML 1.2\n--- # first\nname: a\nf1: 1\n---\nname: b\nf1: 2\n...\n", {"a/f1": 1, "b/f1": 2}),
+        (
+            "a.log",
+            "".join(
+                f"2026-11-30 10:00:0{at},123 - INFO - step {at} loss={at}.5 speed=1,23{at} img/s\n" for at in (2, 4)
+            ),
+            {"log/loss_final": 4.5, "log/speed_img_per_s_final": 1234},
+        ),
     ],
 )
 def test_the_proposed_lines_read_a_file(name: str, content: Any, metrics: dict[str, float], tmp_path: Path) -> None:
@@ -170,6 +191,18 @@ def test_a_file_of_a_known_format_under_another_name_is_stated(tmp_path: Path) -
     assert given["sleep 0.01/time_median"] > 0
     (one,) = explained(tmp_path)
     assert one.proposed == {"formats": {"stated": {"hyperfine": ["startup.out1"]}}}
+
+
+@pytest.mark.parametrize(
+    "name", ["r[1]_20261129T1000.json", "r[1]_1790000000.json", "r[1]_2026-11-29T10-00-07.25.json"]
+)
+def test_the_proposed_lines_read_the_next_run_whose_files_have_another_time_in_their_names(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text('{"accuracy": 0.5}')
+    (one,) = explained(tmp_path)
+    (tmp_path / name).rename(tmp_path / re.sub("2[0-9T.-]+[05]|1790000000", "20270102T0304", name))
+    assert pasted(one, tmp_path) == {"accuracy": 0.5}
 
 
 def test_names_that_yaml_reads_otherwise_are_quoted(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import sqlite3
@@ -120,3 +121,50 @@ def test_lines_in_a_json_file_are_read_as_those_of_jsonl(tmp_path: Path) -> None
     assert values(of_json) == values(of_lines) == {"info/loss_final": 6.0, "reward_final": 1.0}
     assert of_json.metadata == of_lines.metadata == {"id": "a"}
     assert len(of_json.warnings) == len(of_lines.warnings) == 2  # of nulls, and of a list
+
+
+def test_what_differs_in_mode_or_folder_is_no_one_series(tmp_path: Path) -> None:
+    jmh = [
+        {"benchmark": "a.b", "mode": mode, "threads": 1, "primaryMetric": {"score": score, "scoreUnit": unit}}
+        for mode, score, unit in (("avgt", 5, "ns/op"), ("thrpt", 2e8, "ops/s"))
+    ]
+    (tmp_path / "jmh.json").write_text(json.dumps(jmh))
+    for number in (0, 1):
+        table = tmp_path / f"dvclive/plots/metrics/system/gpu/{number}/usage (%).tsv"
+        table.parent.mkdir(parents=True)
+        table.write_text(f"timestamp\tstep\tusage (%)\n1790000000000\t0\t{90 + number}\n")
+    found = collected(tmp_path)
+    assert found.warnings == ()
+    assert {name: (one.value, one.unit, one.better) for name, one in by_name(found).items()} == {
+        "a.b/avgt_median": (5, "ns/op", "lower"),
+        "a.b/thrpt_median": (2e8, "ops/s", "higher"),
+        "system/gpu/0/usage (%)_final": (90, "%", ""),
+        "system/gpu/1/usage (%)_final": (91, "%", ""),
+    }
+
+
+def test_a_document_is_read_behind_text_and_from_gzip(tmp_path: Path) -> None:
+    result = (SAMPLES / "fio").rglob("*.json")
+    (tmp_path / "fio.json").write_text(f"fio: a note [1]\n{{see}}\n{next(result).read_text()}")
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"accuracy": 0.5}'))
+    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b"[" + b" " * 70_000_000 + b"]"))
+    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b'{"accuracy": 0.5}')[:-9])
+    found = collected(tmp_path, sources={"documents": [{"files": ["*.gz"]}]})
+    assert by_name(found)["accuracy"].value == 0.5
+    assert any(name.endswith("/read/iops_median") for name in by_name(found))
+    assert found.warnings == (
+        "bomb.json.gz: not read: is cut off, or holds more than 67,108,864 bytes",
+        "cut.json.gz: not read: is cut off, or holds more than 67,108,864 bytes",
+    )
+
+
+def test_a_report_of_trtllm_has_its_lengths_above_the_overview(tmp_path: Path) -> None:
+    (tmp_path / "report.txt").write_text(
+        "= REQUEST DETAILS\n====\nNumber of requests:  3000\nAverage Input Length (tokens):  128.0\n====\n"
+        "= PERFORMANCE OVERVIEW\n====\nTotal Token Throughput (tokens/sec):  52511.5\n====\n= DATASET DETAILS\n"
+        "Maximum:  7\n"
+    )
+    (curve,) = collected(tmp_path).sweeps
+    assert (curve.name, curve.x_name, curve.points[0][:3]) == (
+        "Total Token Throughput", "Average Input Length", (128, 52511.5, 3000),
+    )  # fmt: skip
