@@ -44,7 +44,7 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import change, readable
 from ml_metrics.core.values import BEGINNING_OF_TIME
-from ml_metrics.judge import Reference, run_again
+from ml_metrics.judge import Reference, differences, run_again
 from ml_metrics.measure import failing_log, lines_of, listed_logs
 from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
 from ml_metrics.pipeline.experiments import experiment_of
@@ -63,7 +63,7 @@ from ml_metrics.ui.dashboard.page import (
     without_folders,
     without_unreadable,
 )
-from ml_metrics.ui.dashboard.status_letters import letter_of, status_and_links, why_of
+from ml_metrics.ui.dashboard.status_letters import letter_of, runs_beside_change, status_and_links, why_of
 from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
 from ml_metrics.warehouse import JobRow, Warehouse, curves_before, good_before, metric_columns, references_of
 
@@ -263,7 +263,9 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
     beside = good_before(warehouse, run.place, counted, references)
     good = warehouse.runs.get(beside) if beside else None
     broken = reader.shown([row for row in first if row.outcome in BROKEN])
-    status = status_and_links(run, broken, why_of(warehouse, run, counted, references))
+    ends = {one.uuid: one.timestamp for one in (good, run) if one} | runs_beside_change(counted, references)
+    known = warehouse.attributes([run.test_name], ends) if good else {}
+    status = status_and_links(run, broken, why_of(warehouse, run, counted, references, known))
     missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
     metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
     curves, curves_error = _curves(warehouse, run, rows, hidden)
@@ -313,11 +315,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             "missing": missing[:MAX_MISSING],
             "more_missing": len(missing) > MAX_MISSING,
             "good": good,
-            "differences": [
-                (name.replace("_", " "), was, now)
-                for name in ("image", "framework_version", "accelerator", "owner", "test_type")
-                if good and (was := getattr(good, name) or "") != (now := getattr(run, name) or "")
-            ],
+            "differences": _differences(known, good, run) if good else (),
             "metadata": metadata,
             "cost": sorted(cost_of_run(warehouse, run, metadata)),
             "messages": messages,
@@ -363,6 +361,12 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
         },
         table=lambda: TABLE.table(rows),
     )
+
+
+def _differences(known: Mapping[str, Mapping[str, str]], good: JobRow, run: JobRow) -> tuple[str, ...]:
+    """With those for whom a run counts, which explain no result."""
+    every = {one.uuid: {**known[one.uuid], "owner": one.owner or "", "test type": one.test_type} for one in (good, run)}
+    return differences(every, good.uuid, run.uuid)
 
 
 def _shown(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Self
@@ -91,12 +92,18 @@ def why_of(
 
     `known`: the attributes of runs that are read already.
     """
+    ends = runs_beside_change(rows, references)
+    if any(key not in known for key in ends):
+        known = warehouse.attributes([run.test_name], ends)
+    return why(run, rows, error=last_error(run), references=references, attributes=known)
+
+
+def runs_beside_change(rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> dict[str, datetime]:
+    """The last run before the level of the main metric changed and the first one after, with their times."""
     main = main_metric(rows, references)
     reference = references.get(main.metric) if main else None
-    ends = [one for one in (reference.good, reference.since) if one] if reference else []
-    if any(one.run_key not in known for one in ends):
-        known = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends})
-    return why(run, rows, error=last_error(run), references=references, attributes=known)
+    both = (reference.good, reference.since) if reference else ()
+    return {one.run_key: one.timestamp for one in both if one}
 
 
 def baselines_of(broken: Sequence[StoredMetric]) -> dict[str, Reference]:

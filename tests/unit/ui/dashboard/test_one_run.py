@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from email.message import EmailMessage
@@ -37,6 +38,23 @@ def test_a_run_is_compared_with_the_good_one_before_it(shown: TestClient) -> Non
     assert "made up" in text
     document = shown.get(f"/run?run={run_of(SHIFTED, 0).key}&format=json").json()
     assert document["last_good_run"] == run_of(SHIFTED, 4).key
+
+
+def test_all_that_is_recorded_about_both_runs_is_compared(browser: TestClient, warehouse: Warehouse) -> None:
+    both = {
+        1: {"image_digest": f"sha256:{'a' * 64}", "param.batch": "8", "param.api_token": "first", "mfu.peak": "1"},
+        0: {"image_digest": f"sha256:{'b' * 64}", "param.batch": "9", "param.api_token": "second", "mfu.peak": "2"},
+    }
+    for day, about in both.items():
+        warehouse.load(replace(recorded("t", day, owner="ab"[day]), metadata=about))
+    page = browser.get(f"/run?run={run_of('t', 0).key}").text
+    found = page.split("<h2>Differences from the good run before</h2>")[1].split("</ul>")[0]
+    assert re.findall("<li>(.*?)</li>", found) == [
+        f"image_digest: sha256:{'a' * 12}… → sha256:{'b' * 12}…",
+        "owner: b → a",
+        "param.api_token (values not shown)",
+        "param.batch: 8 → 9",
+    ]
 
 
 def test_the_mail_is_shown_as_it_was_sent(shown: TestClient, filled: Warehouse, state: Path) -> None:
