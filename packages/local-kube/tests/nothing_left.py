@@ -10,7 +10,6 @@ With FILES_IN_MEMORY=1, root's tests write into memory, which ends with the last
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -21,8 +20,7 @@ from threading import Thread
 from typing import NoReturn
 
 from local_kube.processes import process_tree
-from local_kube.processes.given_up_rights import NEW_MOUNTS, RECEIVE_ONLY
-from local_kube.processes.landlock import checked
+from local_kube.processes.given_up_rights import mount_memory
 
 SECONDS = 30.0
 """How long killing may take: each process that dies can leave others behind."""
@@ -65,11 +63,8 @@ def _write_into_memory() -> None:
         return
     folder = Path(tempfile.gettempdir(), "tests-in-memory")
     folder.mkdir(exist_ok=True)
-    libc = ctypes.CDLL(None, use_errno=True)
     with suppress(OSError):  # a container whose root may not mount
-        checked(libc.unshare(NEW_MOUNTS))
-        checked(libc.mount(b"none", b"/", None, RECEIVE_ONLY, None))
-        checked(libc.mount(b"tmpfs", bytes(folder), b"tmpfs", 0, b"mode=1777"))
+        mount_memory(str(folder), 0)
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 

@@ -56,16 +56,22 @@ def confine(confinement: Mapping[str, Any]) -> None:
 
 def _have_own_mounts() -> bool:
     """Mount shared memory of our own, and a `/proc` without the processes of others; return whether we could."""
-    libc = ctypes.CDLL(None, use_errno=True)
     try:
-        checked(libc.unshare(NEW_MOUNTS))
-        checked(libc.mount(b"none", b"/", None, RECEIVE_ONLY, None))
-        checked(libc.mount(b"tmpfs", SHARED_MEMORY.encode(), b"tmpfs", NOSUID_NODEV, b"mode=1777"))
+        libc = mount_memory(SHARED_MEMORY)
     except OSError:
         return False
     with suppress(OSError):
         checked(libc.mount(b"proc", b"/proc", b"proc", NOSUID_NODEV | NOEXEC, b"hidepid=2"))
     return True
+
+
+def mount_memory(folder: str, flags: int = NOSUID_NODEV) -> ctypes.CDLL:
+    """Mount memory that only this process and its children see, as they see what others mount later."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    checked(libc.unshare(NEW_MOUNTS))
+    checked(libc.mount(b"none", b"/", None, RECEIVE_ONLY, None))
+    checked(libc.mount(b"tmpfs", folder.encode(), b"tmpfs", flags, b"mode=1777"))
+    return libc
 
 
 def _become(uid: int) -> None:
