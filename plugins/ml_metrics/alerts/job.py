@@ -14,6 +14,7 @@ from ml_metrics.alerts.metric import STATES
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric, Workload
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import counted
 from ml_metrics.core.units import duration, exact, interval
 from ml_metrics.judge import Reference, main_metric
 from ml_metrics.measure import cut, error_of, failing_log, lines_of, read_logs
@@ -128,7 +129,8 @@ def _on_missing(metric: str, state: RunState) -> str:
     near = get_close_matches(metric, islice(sorted(written), 2000), 3, 0.6)
     if near:
         return f"Check whether it was renamed: the run wrote {' and '.join(near)}, whose names are nearest."
-    return f"Check that the program still writes it: none of the {len(written):,} tags of the run has a similar name."
+    tags = counted(len(written), "tag")
+    return f"Check that the program still writes it: the run wrote {tags}, none with a similar name."
 
 
 def log_of(folder: RunFolder, attempt: int, number: int = SHOWN_LINES) -> Log | None:

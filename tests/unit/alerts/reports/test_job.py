@@ -121,7 +121,7 @@ def test_the_tags_with_the_nearest_names_are_named(tmp_path: Path) -> None:
     fine = Workload(JobStatus.SUCCESS)
     near = advice(tmp_path, "missing:accuracy_final", fine, "accuracy_fnal", "loss_final")
     assert near.startswith("Check whether it was renamed: the run wrote accuracy_fnal")
-    assert "none of the 1 tags" in advice(tmp_path, "missing:accuracy_final", fine, "zzz")
+    assert "the run wrote 1 tag, none with a similar name." in advice(tmp_path, "missing:accuracy_final", fine, "zzz")
     assert "no metrics at all" in advice(tmp_path, "missing:accuracy_final", fine)
 
 
