@@ -7,31 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from kubeconfigs import kubeconfig, written
 from ml_metrics import ConfigError
 from ml_metrics.airflow.operators.cluster import kubeconfig_file, kubeconfig_text
 
 
-def content(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "k", "cluster": {"server": "https://k:6443", **(cluster or {})}}],
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "n"}}],
-        "users": [{"name": "u", "user": {"token": "t", **(user or {})}}],
-    }
-
-
-def written(path: Path, document: Any, mode: int = 0o600) -> Path:
-    path.write_text(yaml.safe_dump(document))
-    path.chmod(mode)
-    return path
-
-
 def test_data_is_kept_and_the_rest_is_not(tmp_path: Path) -> None:
-    document = content({"certificate-authority-data": "Q0E=", "extensions": [{"name": "x"}]}, {"as": "admin"})
+    document = kubeconfig(
+        {"certificate-authority-data": "Q0E=", "extensions": [{"name": "x"}]}, {"token": "t", "as": "admin"}
+    )
     document["users"].append({"name": "other", "user": {"exec": {"command": "evil"}}})
     kept = kubeconfig_file(written(tmp_path / "k", document))
     assert kept["clusters"][0]["cluster"] == {"server": "https://k:6443", "certificate-authority-data": "Q0E="}
@@ -51,11 +36,11 @@ def test_data_is_kept_and_the_rest_is_not(tmp_path: Path) -> None:
     ],
 )
 def test_programs_and_files_need_a_setting(cluster: dict[str, Any], user: dict[str, Any], tmp_path: Path) -> None:
-    path = written(tmp_path / "k", content(cluster, user))
+    path = written(tmp_path / "k", kubeconfig(cluster, user))
     with pytest.raises(ConfigError, match="kubeconfig_programs = yes"):
         kubeconfig_file(path)
     with pytest.raises(ConfigError, match="kubeconfig_programs = yes"):
-        kubeconfig_text(json.dumps(content(cluster, user)), "connection `x`")
+        kubeconfig_text(json.dumps(kubeconfig(cluster, user)), "connection `x`")
     kept = kubeconfig_file(path, programs=True)
     assert {**kept["clusters"][0]["cluster"], **kept["users"][0]["user"]}.items() >= {**cluster, **user}.items()
 
@@ -63,11 +48,11 @@ def test_programs_and_files_need_a_setting(cluster: dict[str, Any], user: dict[s
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_others_could_have_written_it(mode: int, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="chmod go-w"):
-        kubeconfig_file(written(tmp_path / "k", content(), mode))
+        kubeconfig_file(written(tmp_path / "k", kubeconfig(), mode))
 
 
 def test_another_user_owns_it(tmp_path: Path, become_somebody: Callable[[], None]) -> None:
-    path = written(tmp_path / "k", content(), 0o644)
+    path = written(tmp_path / "k", kubeconfig(), 0o644)
     if os.geteuid() == 0:
         os.chown(path, 12345, -1)
     else:
@@ -105,18 +90,18 @@ def test_nonsense_is_an_error_without_its_content(text: str) -> None:
 @pytest.mark.parametrize("server", ["http://k:8080", "file:///etc/passwd", "", "unix:///x"])
 def test_a_token_is_sent_over_tls_only(server: str) -> None:
     with pytest.raises(ConfigError, match="https"):
-        kubeconfig_text(content({"server": server}), "where")
-    assert kubeconfig_text(content({"server": "http://127.0.0.1:8001"}), "where")
+        kubeconfig_text(kubeconfig({"server": server}), "where")
+    assert kubeconfig_text(kubeconfig({"server": "http://127.0.0.1:8001"}), "where")
 
 
 def test_a_value_of_another_type_is_refused() -> None:
     with pytest.raises(ConfigError, match="'token'"):
-        kubeconfig_text(content(user={"token": {"exec": 1}}), "where")
+        kubeconfig_text(kubeconfig(user={"token": {"exec": 1}}), "where")
 
 
 @pytest.mark.parametrize("place", ["clusters", "contexts", "users"])
 def test_an_entry_that_is_no_mapping_is_refused_or_has_no_credentials(place: str) -> None:
-    damaged = content()
+    damaged = kubeconfig()
     damaged[place][0][place.removesuffix("s")] = "text"
     if place == "users":
         assert "token" not in str(kubeconfig_text(damaged, "where"))

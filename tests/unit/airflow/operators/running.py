@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from airflow.sdk import DAG
 from kubernetes.client.exceptions import ApiException
 
+from kubeconfigs import kubeconfig, written
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.outcome import INDEX, Hosts, OnePod
 from ml_metrics.airflow.operators import cluster, logs, run_workload
@@ -167,20 +167,10 @@ class Process:
         return found
 
 
-SERVER = {
-    "current-context": "c",
-    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    "users": [{"name": "u", "user": {"token": "t"}}],
-}
-
-
 def context_of(test: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> dict[str, Any]:
     """The context of a run by hand, and a kubeconfig, for an operator that asks no cluster."""
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(folder / "runs"))
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(json.dumps(SERVER))
-    kubeconfig.chmod(0o600)
+    path = written(folder / "kubeconfig", kubeconfig({"server": "https://127.0.0.1:1"}))
     pushed: dict[str, Any] = {}
     ti = SimpleNamespace(
         dag_id=test, task_id="run_workload", run_id="manual__1", run_type="manual", triggering_user_name="alice",
@@ -188,7 +178,7 @@ def context_of(test: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **more:
         xcom_push=lambda key, value: pushed.update({key: value}),
     )  # fmt: skip
     of_run = {"ti": ti, "dag": DAG(test, schedule=None), "dag_run": ti, "run_id": ti.run_id, "params": {"tag": "v7"}}
-    return {**of_run, "pushed": pushed, "kubeconfig": str(kubeconfig), **more}
+    return {**of_run, "pushed": pushed, "kubeconfig": str(path), **more}
 
 
 def prepared(test: TestDefinition, context: dict[str, Any]) -> Any:

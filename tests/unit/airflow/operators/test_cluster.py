@@ -9,6 +9,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError, ProtocolError
 
+from kubeconfigs import kubeconfig, written
 from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.operators import cluster, run_workload
 from ml_metrics.airflow.operators.cluster import (
@@ -21,7 +22,6 @@ from ml_metrics.airflow.operators.cluster import (
     wait_for_answer,
 )
 from ml_metrics.airflow.operators.run_workload import RunWorkload
-from unit.airflow.clusters.test_kubeconfig import content, written
 
 
 def definition(**more: Any) -> TestDefinition:
@@ -185,7 +185,7 @@ def test_a_workload_that_exists_is_waited_for_longer(
 def test_the_triggerer_gets_the_kubeconfig_that_the_task_uses(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
 ) -> None:
-    file = written(tmp_path / "kubeconfig", content())
+    file = written(tmp_path / "kubeconfig", kubeconfig())
     task: Any = RunWorkload(task_id="run_workload", test=definition())
     task.config_file = str(file) if by == "option" else None
     monkeypatch.delenv("KUBECONFIG", raising=False)

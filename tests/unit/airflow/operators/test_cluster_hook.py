@@ -10,37 +10,25 @@ import yaml
 from airflow.sdk import Connection
 from kubernetes.config import ConfigException
 
+from kubeconfigs import kubeconfig, written
 from ml_metrics import ConfigError
 from ml_metrics.airflow.operators.cluster import CheckedHook
 from ml_metrics.airflow.versions import AirflowNotFoundException
-
-USER: dict[str, Any] = {"token": "the-token"}
-
-
-def document(user: dict[str, Any], server: str = "https://k:6443") -> dict[str, Any]:
-    return {
-        "current-context": "c",
-        "clusters": [{"name": "k", "cluster": {"server": server}}],
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "users": [{"name": "u", "user": user}],
-    }
 
 
 @pytest.fixture(params=["file", "path in the connection", "text in the connection", "usual file"])
 def hook(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Every way in which a kubeconfig reaches a hook."""
 
-    def make(user: dict[str, Any]) -> CheckedHook:
-        path = tmp_path / "kubeconfig"
-        path.write_text(yaml.safe_dump(document(user)))
-        path.chmod(0o600)
+    def make(user: dict[str, Any] | None = None) -> CheckedHook:
+        path = written(tmp_path / "kubeconfig", kubeconfig(user=user))
         extra: dict[str, Any] = {}
         if request.param == "usual file":
             monkeypatch.setenv("KUBECONFIG", str(path))
         elif request.param == "path in the connection":
             extra = {"kube_config_path": str(path)}
         elif request.param == "text in the connection":
-            extra = {"kube_config": json.dumps(document(user))}
+            extra = {"kube_config": json.dumps(kubeconfig(user=user))}
         connection = {"conn_type": "kubernetes", "extra": {"namespace": "n", **extra}}
         monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
         return CheckedHook(config_file=str(path) if request.param == "file" else None)
@@ -49,7 +37,7 @@ def hook(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_token_connects(hook: Any) -> None:
-    made = hook(USER)
+    made = hook()
     configuration = made.core_v1_client.api_client.configuration
     assert configuration.host == "https://k:6443"
     assert "Bearer the-token" in configuration.api_key.values()
@@ -77,11 +65,11 @@ def test_the_setting_lets_programs_run(hook: Any, tmp_path: Path, monkeypatch: p
 
 def test_what_was_checked_is_what_is_used(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(document(USER)))
+    path.write_text(yaml.safe_dump(kubeconfig()))
     path.chmod(0o600)
     hook = CheckedHook(conn_id=None, config_file=str(path))
     client = hook.get_conn()
-    path.write_text(yaml.safe_dump(document({"exec": {"command": "touch"}}, "https://evil:1")))
+    path.write_text(yaml.safe_dump(kubeconfig({"server": "https://evil:1"}, {"exec": {"command": "touch"}})))
     assert hook.get_conn().configuration.host == client.configuration.host == "https://k:6443"
 
 

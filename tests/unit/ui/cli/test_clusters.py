@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kubeconfigs import kubeconfig
 from ml_metrics.airflow.clusters.permissions import PERMISSIONS, PERMISSIONS_OF_FAULTS
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
@@ -43,13 +44,8 @@ def connections(cluster: AccessReviews, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def connection_to(address: str) -> str:
-    kubeconfig = {
-        "current-context": "c",
-        "clusters": [{"name": "k", "cluster": {"server": address}}],
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "users": [{"name": "u", "user": {"token": "the-token"}}],
-    }
-    return json.dumps({"conn_type": "kubernetes", "extra": {"kube_config": json.dumps(kubeconfig)}})
+    document = json.dumps(kubeconfig({"server": address}))
+    return json.dumps({"conn_type": "kubernetes", "extra": {"kube_config": document}})
 
 
 def checked(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any]]:
