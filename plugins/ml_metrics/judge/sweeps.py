@@ -386,8 +386,6 @@ class _Past:
         """The first run with which so many are worse, how many they are, and the part."""
         skipped = max(BASE, first) - BASE
         limit = self.limits(runs)[skipped:]
-        if not len(limit):
-            return None
         means = self.means[skipped : skipped + len(limit)]
         sums = self._totals[BASE + skipped + runs - 1 :] - self._totals[BASE + skipped - 1 : len(self.values) - runs]
         far = sign * (sums - runs * means) > runs * limit
@@ -424,7 +422,7 @@ class _Past:
         farthest = points.argmax(axis=2)[:, :, None]
         others = 1 - np.take_along_axis(np.broadcast_to(self.numbers.shares, points.shape), farthest, axis=2)[:, :, 0]
         rest = points.sum(axis=2) - np.take_along_axis(points, farthest, axis=2)[:, :, 0]
-        away = rest / np.maximum(others, 0.2) - sign * self.means[base - BASE]
+        away = rest / np.maximum(others, TINY) - sign * self.means[base - BASE]
         return np.asarray((others > 0.2).all(axis=0) & (np.minimum(away, limit).mean(axis=0) > 0.6 * limit))
 
     def effects(self, begin: int, end: int, base: int) -> Values:

@@ -18,12 +18,15 @@ import pytest
 
 from golden import check
 from ml_metrics.config.conditions import Comparison
-from ml_metrics.core.kinds import Measure
+from ml_metrics.core.kinds import Kind, Measure
 from ml_metrics.core.model import Sweep
 from ml_metrics.judge import calibrate, change_points, reference_of, replay
 from ml_metrics.judge.bisect import Probe, Search, State, expectation
 from ml_metrics.judge.bounds import outliers, scale_of
 from ml_metrics.judge.changepoints import edges_of, level_starts
+from ml_metrics.judge.compare import Plan, compared_runs
+from ml_metrics.judge.compare.answer import compared
+from ml_metrics.judge.compare.statistics import looks
 from ml_metrics.judge.level import LevelRule, follow
 from ml_metrics.judge.noise import false_alarm_rate
 from ml_metrics.judge.shape import noise_of
@@ -35,6 +38,9 @@ from unit.judge.test_bisect import Measure as Bench
 from unit.judge.test_bisect import history as other_levels
 from unit.judge.test_bisect import names, noisy, played, with_spikes
 from unit.judge.test_calibration import few
+from unit.judge.test_plan import by_name
+from unit.judge.test_plan import noise as of_arms
+from unit.judge.test_plan import played as played_plan
 from unit.judge.test_sweeps import GRID, curve, latency
 
 RUNS = 150
@@ -256,6 +262,7 @@ SAME, WORSE, OTHER_GRID = worse(0), worse(10), (1.0, 3.0, 9.0, 20.0, 40.0, 80.0,
 CURVES = {
     "nothing": curves(SAME),
     "worse everywhere in eight runs": curves(worse(7, end=28)),
+    "worse twice": curves(lambda run, x: 1.07 if 16 <= run < 21 or run >= 30 else 1),
     "one run is back": curves(lambda run, x: 1.07 if run >= 20 and run != 30 else 1),
     "a little worse": curves(worse(2.5)),
     "worse behind the knee": curves(worse(30, least=64)),
@@ -348,3 +355,52 @@ def test_searches() -> None:
             told(asdict(found)),
         ]
     compare("searches", lines)
+
+
+def arms_to_compare() -> Iterator[tuple[str, list[tuple[list[float], list[float]]], float, Kind]]:
+    """Blocks of both arms, the smallest change that matters, and what is known of the metric."""
+    random, kinds = Random(31), (Kind(better="lower"), Kind(better="higher"), Kind(better="neither"), Kind())
+
+    def arm(count: int, change: float, memory: float = 0.0) -> list[float]:
+        noise = itertools.accumulate((random.gauss(0, 1) for _ in range(count)), lambda old, new: memory * old + new)
+        return [100 * (1 + change / 100) + value for value in noise]
+
+    for number, (count, change) in enumerate(itertools.product((1, 3, 4, 5, 12, 30), (0, 1.2, 5, -3))):
+        yield (
+            f"{count} repeats, {change} %",
+            [(arm(count, 0), arm(count, change))],
+            (1.0, 3.0)[number % 2],
+            kinds[number % 4],
+        )
+    for number, (count, change) in enumerate(itertools.product((1, 2, 5, 13), (0, 1.5, -2.5))):
+        yield f"{count} blocks, {change} %", [(arm(2, 0), arm(2, change)) for _ in range(count)], 2.0, kinds[number % 4]
+    for count, memory, change in ((10, 0.6, 3), (20, 0.6, 0), (20, 0.8, 6), (60, 0.5, 2), (60, 0.95, 0), (60, -0.5, 1)):
+        yield f"{count} with memory {memory}", [(arm(count, 0, memory), arm(count, change, memory))], 2.0, kinds[0]
+    uneven = [(arm(2, 0), arm(1, 4)), (arm(3, 0), []), (arm(1, 0), arm(2, 4)), (arm(2, 0), [math.nan, *arm(1, 4)])]
+    yield "uneven blocks", uneven * 3, 2.0, kinds[0]
+    yield "no block of both", [(arm(2, 0), []), ([], arm(2, 0))], 2.0, kinds[0]
+    yield "one value of the other sign", [([*arm(9, 0), -3.0], [*arm(9, 20), -1.0])], 2.0, kinds[0]
+    yield "below zero", [([-each for each in arm(8, 0)], [-each for each in arm(9, 9)])], 2.0, kinds[1]
+    yield "around zero", [([each - 100 for each in arm(8, 0)], [each - 100 for each in arm(8, 1)])], 2.0, kinds[0]
+    yield "a great effect", [(arm(8, 0), arm(8, 70))], 120.0, kinds[0]
+    yield "1,100 repeats", [(arm(1100, 0), arm(1100, 0.3))], 0.5, kinds[0]
+    yield "zeros", [([0.0] * 6, [0.0] * 6)], 2.0, kinds[0]
+    yield "ties", [([1.0, 1.0, 2.0, 2.0, 1.0, 1.0], [2.0, 2.0, 2.0, 1.0, 2.0, 2.0])], 2.0, kinds[0]
+    yield "an outlier", [(arm(12, 0), [*arm(11, 3), 900.0])], 2.0, kinds[0]
+
+
+def test_comparisons() -> None:
+    lines = [f"{horizon} looks: {told(looks(horizon))}" for horizon in (3, 4, 9, 40, 333)]
+    for name, blocks, effect, kind in arms_to_compare():
+        lines += [f"{name.upper()}, effect {effect:g} %", told(asdict(compared("m", blocks, effect, kind)))]
+    for number, (name, base, candidate) in enumerate(itertools.product(series(), (0.0, 5.0), (0.0, 6.0))):
+        earlier = series()[name][: (12, 60, 150)[number % 3]]
+        spread, level = noise_of(earlier).spread, sorted(earlier)[len(earlier) // 2]
+        values = level + base * spread, level + candidate * spread
+        lines += [f"two runs of {name}: {told(asdict(compared_runs('m', values, earlier, 2.0, Kind(better='lower'))))}"]
+    for seed, (effect, change, most) in enumerate(((2, 0, 80), (2, 4, 80), (1, 1.5, 120), (0.5, 0, 24), (3, -2, 60))):
+        plan, measure = Plan(effect, most, seed=seed), of_arms(seed, change)
+        runs_of_plan, step = played_plan(plan, measure)
+        order = "".join(run.arm[0] for run in runs_of_plan)
+        lines += [f"PLAN {plan.effect:g} %: {order}", step.reason, told(asdict(by_name(plan, runs_of_plan)["m"]))]
+    compare("comparisons", lines)
