@@ -6,6 +6,7 @@ Airflow calls a listener for each error, whenever it parses the file, and none w
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 import time
@@ -57,10 +58,8 @@ class DagImportError:
     @property
     def line(self) -> int | None:
         """The line of the DAG file that the stack trace names last."""
-        mark = f'File "{self.file}", line '
-        _, found, rest = self.stacktrace.rpartition(mark)
-        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-        return int(digits) if found and digits else None
+        lines = re.findall(rf'File "{re.escape(self.file)}", line ([0-9]+)', self.stacktrace)
+        return int(lines[-1]) if lines else None
 
 
 def note_import_error(filename: str, stacktrace: str) -> None:

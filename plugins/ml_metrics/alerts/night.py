@@ -183,9 +183,10 @@ def night_of(
     needs, recovered = [], []
     # the dearest first, then what is of unknown cost, the newest first
     for test, one in sorted(alone.items(), key=lambda each: (-costs[each[0]], -each[1].opened_at.timestamp())):
-        what = reasons.get(test) or what_failed(about.get(one.opened_by), one)
-        cost = f", {words}" if (words := cost_words(one.cost)) else ""
-        needs.append(Line(test.removeprefix(DEFINITION), f"{what}{cost}, since {one.opened_at:%Y-%m-%d}"))
+        what = reasons.get(test)
+        costly = ", ".join(filter(None, (what, cost_words(one.cost))))
+        what = costly if what else what_failed(about.get(one.opened_by), one)
+        needs.append(Line(test.removeprefix(DEFINITION), f"{what}, since {one.opened_at:%Y-%m-%d}"))
     of_budget = {held[key].test for key in budgeted}
     for test, ending in ended.items():
         why_silent = f" (held back: {BUDGET})" if test in of_budget else ""

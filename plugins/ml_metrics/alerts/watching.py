@@ -373,9 +373,9 @@ def problems_of_dag(
     test: KnownTest, facts: DagFacts | None, last_run: datetime | None, now: datetime, dags_folder: Path | None = None
 ) -> dict[str, str]:
     """The problems of the DAG of a defined test: sentences, by the names of the problems."""
+    file = Path(test.file)
     # a file outside the DAGs folder may be in a bundle that this process has not
-    file = Path(test.file) if test.in_python and test.file and dags_folder and dags_folder.is_dir() else None
-    if file is not None and dags_folder and file.is_relative_to(dags_folder) and not file.exists():
+    if dags_folder and dags_folder.is_dir() and file.is_relative_to(dags_folder) and not file.exists():
         return {VANISHED: f"{test.file} does not exist any more. It defined this test as a DAG in Python."}
     if not test.schedule:
         return {}

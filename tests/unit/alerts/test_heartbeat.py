@@ -307,20 +307,24 @@ def hours(count: int) -> list[datetime]:
 
 
 def test_what_past_runs_show_about_conditions_is_what_a_query_for_each_test_would_show() -> None:
-    for name, runs in (("healthy", 60), ("strict", 60), ("compared", 130), ("base", 70), ("short", 3)):
-        ran(name, hours(runs), LOSS, value=2.0 if name == "compared" else 1.0, noise=0.01)
-    ran("base", hours(60), LOSS, value=9.0, noise=0.01, deployment="prod")
+    runs = {"healthy": 60, "strict": 60, "compared": 130, "base": 70, "short": 3, "like-prod": 60, "like-dev": 60}
+    for name, count in runs.items():
+        ran(name, hours(count), LOSS, value=2.0 if name == "compared" else 1.0, noise=0.01)
+    for deployment, value in (("prod", 9.0), ("dev", 0.5)):
+        ran("base", hours(60), LOSS, value=value, noise=0.01, deployment=deployment)
     relative = {"comparison": "less", "success_threshold": {"stddevs_from_mean": 0.2}}
     tests = [
         judged("healthy", loss=FAR, **{"gone_*": {**RULE, "optional": True}}),
         judged("strict", loss=relative),
         judged("compared", loss={**relative, "compare_to": {"test": "base"}}),
         judged("short", loss={**relative, "compare_to": {"test": "base", "deployment": "prod"}}),
+        judged("like-prod", loss={**relative, "compare_to": {"test": "base", "deployment": "prod"}}),
+        judged("like-dev", loss={**relative, "compare_to": {"test": "base", "deployment": "dev"}}),
         judged("never", loss=RULE),
     ]
     with warehouse() as opened:
         found = findings(tests, opened, 10)
-        assert found.keys() == {"healthy", "strict", "compared", "short"}
+        assert found.keys() == runs.keys() - {"base"}
         for test in tests[:-1]:
             config = test.regression_test_config
             needs = history_needs(config, test.name)
@@ -332,6 +336,8 @@ def test_what_past_runs_show_about_conditions_is_what_a_query_for_each_test_woul
             assert [one.text for one in found[test.name][0]] == [f"{one.metric}: {one.reason}" for one in silent]
     assert found["strict"][1]
     assert found["compared"][1]
+    assert "can never fail" in found["like-prod"][1][0].text
+    assert "fails 100 % of the past runs" in found["like-dev"][1][0].text
     assert found["healthy"][0]
 
 

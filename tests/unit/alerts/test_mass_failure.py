@@ -177,6 +177,19 @@ def test_what_failed_is_listed_for_each_test_and_a_cause_is_stated_once() -> Non
         assert "No common cause is known." in mass.text
 
 
+def test_what_failed_in_the_first_test_is_also_listed_a_day_later() -> None:
+    with night() as made:
+        made.fails("a")
+        made.now += 50 * MINUTE
+        break_tests(made, "bc")
+        made.now += 23.5 * HOUR
+        break_tests(made, "d")
+        made.sender()
+        assert [one.kind for one in made.on_duty] == [MessageKind.MASS, MessageKind.INCIDENT]
+        lines = re.findall(r"^\* .*", made.on_duty[-1].text, re.MULTILINE)
+        assert lines == [f"* {test}: exit code {number}" for number, test in enumerate("abcd", 1)]
+
+
 def test_a_file_that_broke_beside_others_is_named_with_its_own_problem() -> None:
     """One message tells the owner of several files about all of them."""
     with night() as made:

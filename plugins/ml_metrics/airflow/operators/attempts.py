@@ -300,5 +300,5 @@ def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
     with FailureLogged(log.warning, "Airflow does not answer which state this task has"):
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id])
         of_run = states.get(ti.run_id, {})
-        return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED
+        return ti.task_id not in of_run or str(of_run[ti.task_id]) in ENDED
     return False

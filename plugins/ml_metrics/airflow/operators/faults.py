@@ -13,7 +13,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from kubernetes.client import (
     ApiClient,
@@ -163,7 +163,8 @@ def run_attempts(task: RunWorkload, context: Context) -> None:
     while True:
         journal = journal_of(folder) or _checked_plan(task, context)
         error: Exception | None = None
-        with FaultWatch(task, folder, task.labels[RUN_KEY], journal) as task.faults:
+        task.faults = FaultWatch(task, folder, task.labels[RUN_KEY], journal)
+        with task.faults:
             try:
                 task.attempt(context)
             except Exception as failure:  # noqa: BLE001  (raised below, unless a fault has brought it about)
@@ -258,9 +259,8 @@ class FaultWatch:
         self.steps = StepStream(self.folder, self.operator.test.metric_collection_config)
         self._thread = threading.Thread(target=self._run, daemon=True, name="faults")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()

@@ -322,10 +322,10 @@ def mail_chart(points: Sequence[StoredMetric], *, excluded: Collection[str] = fr
         "scale": {"domain": [low, high], "nice": False, "zero": False},
         "axis": {**value_labels(now.unit), "tickCount": 3, "labelFontSize": FONT_SIZE, "domain": False},
     }
-    drawn_runs = [(number, point) for number, point in enumerate(points) if drawable(point.value, Axis.LINEAR)]
     runs = [
-        {"number": number, "value": rounded(point.value or 0.0), "state": _state(point, excluded)}
-        for number, point in drawn_runs
+        {"number": number, "value": rounded(point.value), "state": _state(point, excluded)}
+        for number, point in enumerate(points)
+        if drawable(point.value, Axis.LINEAR)
     ]
     return {
         **frame(360, 200),

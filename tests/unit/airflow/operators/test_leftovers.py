@@ -46,8 +46,7 @@ def connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core) -> Ru
     """Return a run folder for operators that use a cluster."""
     folder = RunFolder(str(tmp_path))
     monkeypatch.setattr("ml_metrics.airflow.operators.run_workload.folder_of", lambda *_: folder)
-    monkeypatch.setattr(RunWorkload, "client", core, raising=False)
-    monkeypatch.setattr(RunWorkload, "use_cluster", lambda _: None)
+    monkeypatch.setattr(RunWorkload, "use_cluster", lambda task: task.__dict__.update(client=core))
     monkeypatch.setattr(JobObjects, "remove_all", lambda self: core.removed.append(f"{self.namespace}/job"))
     return folder
 

@@ -139,6 +139,14 @@ def test_no_two_labels_of_an_axis_are_alike(days: int, seconds: float, level: fl
         assert len(set(labels)) == len(labels), labels
 
 
+@pytest.mark.parametrize(
+    ("unit", "ends"), [("", "0"), ("img", "0 img"), ("step", "0 step"), ("steps", "0"), ("B", " kB"), ("s", "0 s")]
+)
+def test_the_labels_of_values_have_a_short_unit(unit: str, ends: str) -> None:
+    _, values = labels_of(metric_chart("", [replace(run(day, 1000 * day), unit=unit) for day in range(1, 4)]))
+    assert {one.endswith(ends) for one in values} == {True}
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 10**6), LEVELS, st.floats(1e-7, 2))
 def test_no_two_labels_of_a_curve_are_alike(first: int, steps: int, level: float, size: float) -> None:

@@ -181,3 +181,15 @@ def test_a_dag_in_python_whose_file_was_deleted(observed: Observed) -> None:
     observed.passes()
     assert observed.messages == []
     assert observed.warehouse.known_tests.read().tests == {}
+
+
+def test_without_the_folder_of_dags_none_of_its_files_has_vanished(observed: Observed) -> None:
+    """This process may not see the folder that the DAG processor reads."""
+    known = KnownTest("mine", file=str(observed.folder / "dags" / "mine.py"), in_python=True, fingerprint="f")
+    observed.warehouse.known_tests.register(known)
+    observed.passes()
+    observed.passes()
+    assert observed.messages == []
+    (observed.folder / "dags").mkdir()
+    observed.passes()
+    assert observed.subjects == ["mine vanished: no file defines it any more"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from datetime import timedelta
@@ -104,6 +105,18 @@ def test_a_new_name_is_recognised_by_the_file_or_the_definition(observed: Observ
     assert "`compare_to: nightly`" in text
     observed.passes()
     assert observed.messages == []
+
+
+def test_of_two_new_tests_with_its_definition_the_one_in_its_file_has_the_new_name(observed: Observed) -> None:
+    members = {"sweep": {"lr": [1, 2]}, "params": {"lr": 1}, "command": ["train", "{{ params.lr }}"]}
+    observed.write("nightly", **members)
+    observed.passes()
+    observed.write("weekly", "nightly.yaml", **members)
+    observed.write("copied", **members)
+    observed.passes()
+    assert observed.subjects == ["2 tests of vision are not running as defined"]
+    text = " ".join(observed.messages[0].text.split())
+    assert re.findall(r"nightly-\S+: It is named (\S+) now", text) == ["weekly-lr-1", "weekly-lr-2"]
 
 
 def test_a_twin_that_was_known_before_is_no_new_name(observed: Observed) -> None:
