@@ -122,6 +122,14 @@ def test_the_first_test_of_a_night_joins_those_that_show_its_cause(fleet: Fleet)
     assert "10 in all still fail for this cause" in " ".join(update.text.split())
 
 
+def test_later_runs_that_failed_or_are_of_the_test_itself_hide_no_movement(fleet: Fleet) -> None:
+    fleet.night(dict.fromkeys(ZONE_A, 1.1))
+    for name, status in (("test-6", JobStatus.FAILURE), ("test-4", JobStatus.SUCCESS)):
+        later, ended = Run(name, name, "manual__later", "local"), Workload(status, ended_at=NOW + timedelta(minutes=1))
+        fleet.warehouse.load(run_record(later, ended, [], [], {}))
+    assert fleet.cause_of("test-4").startswith("10 of 10 tests with zone us-east5-a moved together")
+
+
 def test_what_is_new_comes_before_what_was_always_there(fleet: Fleet) -> None:
     """Five tests of the same zone have another version since this night: the version is named, not the zone."""
     fleet.night(dict.fromkeys(ZONE_A[::2], 1.1), torch="2.9")

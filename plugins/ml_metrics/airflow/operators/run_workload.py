@@ -343,14 +343,14 @@ class RunWorkload(KubernetesPodOperator):
             failed = self.observed is not None and self.observed.status is JobStatus.FAILURE
             if self.hosts is not None and self.hosts.errors and failed:
                 self.observed = self.hosts.outcome()  # the logs state which host failed first
-        failed = self.observed is not None and self.observed.status is not JobStatus.SUCCESS
-        for event in self.hosts.events if self.hosts and (failed or error) else ():
-            if event.get("type") == "Warning":
-                self.log.warning("%s: %s", event.get("reason"), event.get("message"))
+        end = self.observed
+        if end is not None and end.status is not JobStatus.SUCCESS:
+            for event in self.hosts.events if self.hosts else ():
+                if event.get("type") == "Warning":
+                    self.log.warning("%s: %s", event.get("reason"), event.get("message"))
+            error = error or AirflowException(f"{end.failure_reason}: {end.detail}")
         if error is not None:
             raise error
-        if failed and self.observed is not None:
-            raise AirflowException(f"{self.observed.failure_reason}: {self.observed.detail}")
 
     def _wait(self, context: Context, logs: HostLogs) -> AirflowException | None:
         """Wait for the end of the workload. Return the error if waiting is useless or takes too long."""

@@ -82,6 +82,7 @@ class Process:
         self.folder, self.cluster, self.hosts = RunFolder(str(folder)), Cluster(hosts), hosts
         folder.mkdir(parents=True, exist_ok=True)
         self.path, self.now, self.clock = folder, NOW.timestamp(), ""
+        self.told: dict[str, Any] = {"status": "Success"}
         monkeypatch.setattr(faults, "CoreV1Api", lambda _: self.cluster)
         monkeypatch.setattr(faults, "stream", self._stream)
         monkeypatch.setattr(faults.time, "time", lambda: self.now)
@@ -90,7 +91,7 @@ class Process:
         fault, *rest = command[3:]
         assert fault.startswith("ml-metrics-fault-")
         self.cluster._do(" ".join(rest), name, f"uid-{name}")
-        told = {ERROR_CHANNEL: '{"status": "Success"}', STDOUT_CHANNEL: self.clock}
+        told = {ERROR_CHANNEL: json.dumps(self.told), STDOUT_CHANNEL: self.clock}
         return SimpleNamespace(run_forever=lambda **_: None, read_channel=told.get)
 
     def watch(self, *plan: dict[str, Any], attempt: int = 1) -> FaultWatch:
@@ -351,6 +352,31 @@ def test_what_the_cluster_refuses_is_recorded_and_not_tried_again(process: Proce
     assert "Forbidden" in watch.journal.faults[0].note
 
 
+NOT_BOUND = {"reason": "NonZeroExitCode", "details": {"causes": [{"message": faults.NOT_FULL}]}}
+NO_SHELL = {"reason": "InternalError", "message": 'exec: "/bin/sh": stat /bin/sh: no such file or directory'}
+
+
+@pytest.mark.parametrize(
+    ("told", "note"),
+    [
+        ({"reason": "BadRequest", "message": "the container is not known"}, "the container is not known"),
+        (NOT_BOUND, "the cluster does not bound the volume: Kubernetes does since version 1.22"),
+        (NO_SHELL, "the image has no /bin/sh, which inflicts it"),
+        ({"reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "137"}]}}, ""),
+        ({"reason": "InternalError", "message": "the shell has ended with its container"}, ""),
+        ({"reason": "InternalError", "message": "no such file: /proc/9"}, ""),
+    ],
+)
+def test_a_command_that_ends_with_its_pod_is_done_and_one_that_cannot_begin_is_refused(
+    process: Process, told: dict[str, Any], note: str
+) -> None:
+    process.step(1)
+    process.told = {"status": "Failure", **told}
+    watch = process.watch({"at": "step 1", "what": "disk_full(30s)"})
+    watch.turn()
+    assert (process.states(), watch.journal.faults[0].note) == (["refused" if note else "done"], note)
+
+
 def test_an_outage_delays_a_fault(process: Process) -> None:
     process.step(1)
     process.cluster.error = ApiException(status=503)
@@ -404,6 +430,38 @@ def test_a_restart_is_recorded_though_the_worker_dies_after_the_end_of_the_attem
     journal = journal_of(process.folder)
     assert journal is not None
     assert [(one.attempt, one.reason) for one in journal.restarts] == [(1, "ExitCode:137")]
+
+
+def test_the_end_of_an_attempt_that_a_fault_ended_is_recorded_before_the_next_begins(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ti: Any = SimpleNamespace(max_tries=3)
+    process.step(1)
+    watch = process.watch({"at": "step 1", "what": "kill"})
+    watch.turn()
+    monkeypatch.setattr(faults, "folder_of", lambda *_: process.folder)
+    process.cluster.pods = []
+    task: Any = watch.operator
+    task.pending = attempts.start_attempt(process.folder, ti, "i")
+    ends, recorded = [("failure", "ExitCode:137"), ("success", None)], []
+
+    def attempt(_: Any) -> None:
+        assert task.faults.is_needed, "the worker stays with the workload"
+        if recorded:
+            task.pending = attempts.start_attempt(process.folder, ti, "i")
+
+    def last_observed() -> Workload:
+        status, reason = ends.pop(0)
+        return replace(task.pending, status=JobStatus(status), failure_reason=reason, ended_at=NOW)
+
+    task.labels, task.attempt, task.last_observed = {faults.RUN_KEY: KEY}, attempt, last_observed
+    task.with_links, task.forget_attempt = lambda end: end, lambda: recorded.append(process.folder.read_workload())
+    faults.run_attempts(task, {"ti": ti})  # type: ignore[arg-type,typeddict-item]
+    journal = journal_of(process.folder)
+    assert journal is not None
+    assert [(one.attempt, one.reason) for one in journal.restarts] == [(1, "ExitCode:137")]
+    assert [(one.attempts, one.failure_reason) for one in recorded] == [(1, "ExitCode:137")]
+    assert (task.pending.attempts, ends) == (2, [])
 
 
 def test_a_template_that_makes_no_fault_is_refused_before_the_workload_starts() -> None:

@@ -383,6 +383,26 @@ def test_the_logs_of_all_hosts_are_saved_that_of_the_first_to_fail_at_first(proc
     assert [lines_of(process.folder, log) for log in logs] == [("ValueError: of host 1",), ("all is well",)]
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "file", "notes"),
+    [
+        ("Permission denied: '/data'", 1, "kubeconfig", 1),
+        ("Permission denied: '/data'", 0, "kubeconfig", 0),
+        ("Permission denied: '/data'", 1, None, 0),
+        ("no such value", 1, "kubeconfig", 0),
+    ],
+)
+def test_a_file_that_the_local_cluster_refuses_its_workload_is_told_beside_the_log(
+    single: Process, line: str, code: int, file: str | None, notes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    single.task.config_file, single.task.open_tail = file, lambda *_: [line.encode()]
+    with pytest.raises(AirflowException) if code else nullcontext():
+        single.execute(one(code))
+    (log,) = read_logs(single.folder)
+    assert log.note.count("local_cluster_folders") == notes
+    assert capsys.readouterr().out.count("local_cluster_folders") == notes
+
+
 def test_of_hosts_that_end_together_the_one_whose_log_has_the_first_error_is_recorded(process: Process) -> None:
     first, second = ((NOW - timedelta(seconds=seconds)).isoformat().encode() for seconds in (62, 60))
     process.logs = {"p0": [first + b" ValueError: of host 0\n"], "p1": [second + b" ConnectionError: of host 1\n"]}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
-from ml_metrics.alerts import fault_sentences, nodes_found
+from ml_metrics.alerts import causes, fault_sentences, nodes_found
 from ml_metrics.alerts.causes import NodeOfRun, cause_of, specific_error, straggler
 from ml_metrics.alerts.report import Details
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, Run, Verdict, Workload
@@ -175,6 +175,24 @@ def test_the_slow_node(warehouse: Warehouse) -> None:
     assert worst.tests == ("one", "two")
     assert worst.low < 4 < worst.high
     assert (found.runs, found.unknown, found.cut) == (2 * RUNS - 16, 16, False)
+
+
+@pytest.mark.parametrize(("limits", "cut"), [((160, 2), False), ((159, 2), True), ((160, 1), True)])
+def test_more_values_or_tests_than_are_compared_are_told(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], cut: bool
+) -> None:
+    monkeypatch.setattr(causes, "MAX_VALUES", limits[0])
+    monkeypatch.setattr(causes, "MAX_TESTS", limits[1])
+    assert nodes_found(warehouse, TESTS, SINCE, UNTIL, metrics=("step_time_p50",)).cut is cut
+
+
+def test_nodes_are_compared_for_the_first_metrics_of_a_run(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(causes, "MAX_COMPARED", 1)
+    node = NodeOfRun(run_of(81, "two"), workload(81, node=SLOW), warehouse)
+    metrics = ("step_time_p50", "step_time_copy", "step_time_p50")
+    assert [node.explains(verdict_of(one, 103.0)) is not None for one in metrics] == [True, False, True]
 
 
 @pytest.mark.parametrize("how", ["slow_host", "late_host"])
