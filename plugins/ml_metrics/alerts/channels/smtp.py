@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ml_metrics.alerts.channels.mail import LONG_LINES, SENDER, as_mail, fitted
+from ml_metrics.alerts.channels.mail import LONG_LINES, as_mail, fitted
 from ml_metrics.alerts.message import Message
 from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
@@ -94,8 +94,9 @@ class Smtp:
         server.ehlo_or_helo_if_needed()
         limit = server.esmtp_features.get("size", "")
         fits = fitted(message, min(int(limit) or MAX_BYTES, MAX_BYTES) if limit.isdecimal() else MAX_BYTES)
-        mail = as_mail(fits, self.sender).as_bytes(policy=LONG_LINES.clone(linesep="\r\n"))
-        return server.sendmail(message.sender or self.sender or SENDER, message.recipients, mail)
+        mail = as_mail(fits, self.sender)
+        content = mail.as_bytes(policy=LONG_LINES.clone(linesep="\r\n"))
+        return server.sendmail(mail["From"], message.recipients, content)
 
     @contextmanager
     def _server(self, deadline: Deadline) -> Iterator[smtplib.SMTP]:

@@ -30,13 +30,14 @@ PAYLOADS: dict[str, Callable[[Message], Any]] = {
     "google_chat": webhook.chat_card,
     "pagerduty": paging.event,
 }
+TEXTS = ("key", "subject", "text", "html", "test", "run_key", "owner", "incident")
 PARTS = st.sampled_from([*HOSTILE, "&", "<b>", "\U0001f525", "e\u0301", "\n", '"\\', "x "])
 pieces = st.tuples(st.text(max_size=50) | PARTS, st.sampled_from([1, 1, 30, 700, 4000]))
 problems = st.tuples(st.lists(pieces, max_size=4), st.sampled_from([1, 1, 5000]))
 recipes = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(PAGING),
-        **dict.fromkeys(("key", "subject", "text", "html", "test", "run_key", "owner", "incident"), pieces),
+        **dict.fromkeys(TEXTS, pieces),
         **dict.fromkeys(("reasons", "warnings"), problems),
         "links": st.lists(st.tuples(pieces, st.sampled_from([1, 100, 5000, 50_000])), max_size=20),
     }
@@ -44,12 +45,13 @@ recipes = st.fixed_dictionaries(
 """Small descriptions of large messages."""
 WARNINGS_OF_EMOJI: dict[str, Any] = {
     "kind": PAGING[0],
-    **dict.fromkeys(("key", "subject", "text", "html", "test", "run_key", "owner", "incident"), ("x", 1)),
+    **dict.fromkeys(TEXTS, ("x", 1)),
     "reasons": ([("x", 4000)], 5000),
     "warnings": ([("\U0001f525", 700)], 1),
     "links": [],
 }
 """Each letter counts twice."""
+LONG, EMPTY = ({**WARNINGS_OF_EMOJI, **dict.fromkeys(TEXTS, ("x", times))} for times in (4000, 0))
 
 
 def prepared(recipe: dict[str, Any]) -> Message:
@@ -75,6 +77,8 @@ def strings(value: Any) -> Iterator[str]:
 
 
 @example(WARNINGS_OF_EMOJI)
+@example(LONG)
+@example(EMPTY)
 @given(recipes)
 @settings(max_examples=25, deadline=None, phases=FAST)
 def test_no_payload_is_beyond_the_limits_of_its_service(recipe: dict[str, Any]) -> None:
@@ -94,6 +98,7 @@ def test_no_payload_is_beyond_the_limits_of_its_service(recipe: dict[str, Any]) 
     event = paging.event(message)
     assert encoded(event) <= 512_000
     assert 0 < units(event["payload"]["summary"]) <= 1024
+    assert event["payload"]["source"], "PagerDuty takes no event without one"
     assert len(event["dedup_key"]) <= 255
 
     alert = paging.alert(message)
@@ -109,6 +114,15 @@ def test_no_payload_is_beyond_the_limits_of_its_service(recipe: dict[str, Any]) 
 
     for reason in message.reasons[:3]:
         assert encoded(error_reporting.event(message, reason)) <= 1 << 16
+
+
+LOG = "https://x.example/log"
+
+
+@pytest.mark.parametrize(("link", "more"), [(LOG, f" ||| Logs for this run: {LOG}"), ("", ""), (LOG * 4000, "")])
+def test_an_event_of_error_reporting_has_a_link_to_the_log_that_fits(link: str, more: str) -> None:
+    event = error_reporting.event(replace(MESSAGE, links=(Fact("logs", "", link),)), Reason("a:loss", "loss rose"))
+    assert event["message"] == f"loss rose{more}"
 
 
 @pytest.mark.parametrize("name", ["webhook", "teams", "google_chat", "pagerduty"])
