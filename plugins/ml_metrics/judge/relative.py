@@ -14,6 +14,7 @@ from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import Bounds, Metric, StoredMetric, Verdict
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc
+from ml_metrics.judge.bounds import TOO_LARGE
 from ml_metrics.judge.history import is_measured
 
 
@@ -55,16 +56,27 @@ def reference_in(config: RegressionTestConfig, name: str, measured: Mapping[str,
 
 def in_unit(verdict: Verdict, value: float, reference: float, unit: str, name: str) -> Verdict:
     """The verdict on a quotient with the numbers that the metric has on the machine of its run; the reason stays."""
+
+    def of_metric(number: float) -> float:
+        if math.isfinite(number) and math.isinf(number * reference):
+            raise OverflowError(TOO_LARGE)
+        return number * reference
+
     bounds, watched = verdict.bounds, verdict.watched
     if watched is not None:
-        sizes = {name: getattr(watched, name) * reference for name in ("noise", "floor", "found_in_3", "found_in_15")}
-        watched = replace(watched, **sizes)
+        watched = replace(
+            watched,
+            noise=of_metric(watched.noise),
+            floor=of_metric(watched.floor),
+            found_in_3=of_metric(watched.found_in_3),
+            found_in_15=of_metric(watched.found_in_15),
+        )
     return replace(
         verdict,
         value=value if math.isfinite(value) else None,
-        bounds=bounds and Bounds(bounds.lower * reference, bounds.upper * reference, inclusive=bounds.inclusive),
-        reference=None if verdict.reference is None else verdict.reference * reference,
-        spread=None if verdict.spread is None else verdict.spread * reference,
+        bounds=bounds and Bounds(of_metric(bounds.lower), of_metric(bounds.upper), inclusive=bounds.inclusive),
+        reference=None if verdict.reference is None else of_metric(verdict.reference),
+        spread=None if verdict.spread is None else of_metric(verdict.spread),
         watched=watched,
         unit=unit,
         reason=f"relative to {name}, {verdict.reason}" if verdict.reason else "",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, StoredMetric, Verdict
 from ml_metrics.judge import Judgement, changes_in, judge_run, quotients, reference_of, replay
+from ml_metrics.judge.bounds import TOO_LARGE
 from unit.judge.cases import DAY, NOW, TEST, condition, config, judged, point
 
 if TYPE_CHECKING:
@@ -183,6 +184,14 @@ def test_the_numbers_of_a_condition_are_those_of_the_quotient() -> None:
     verdict = on(judged(config({TIME: rule("fixed")}), {TIME: 14.0, REFERENCE: 10.0}))
     assert (verdict.outcome, verdict.bounds) == (Outcome.FAIL, Bounds(-math.inf, 13.0))
     assert verdict.reason == f"relative to {REFERENCE}, 1.4 is above 1.3"
+
+
+@pytest.mark.parametrize("name", ["level", "sd", "MAD of both sides", "percent of the best"])
+def test_numbers_that_no_metric_can_have_are_told_and_not_left_out(name: str) -> None:
+    past = [(2e300 * time, 1e300 * reference) for time, reference in nights()]
+    found = on(judged(config({TIME: rule(name)}), {TIME: 1.7e308, REFERENCE: 1e308}, rows(past)))
+    assert (found.outcome, found.value, found.bounds) == (Outcome.FAIL, 1.7e308, None)
+    assert found.reason == f"the condition could not be applied: {TOO_LARGE}"
 
 
 def test_a_throughput_keeps_its_direction_and_is_no_ratio() -> None:
