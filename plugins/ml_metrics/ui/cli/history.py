@@ -22,7 +22,7 @@ from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, SWEEP, StoredMetric, Tag
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import duration
 from ml_metrics.core.values import END_OF_TIME, finite
-from ml_metrics.judge import HistoryNeeds
+from ml_metrics.judge import HistoryNeeds, in_newest_units
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_flag, add_json, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table, wrapped
@@ -172,7 +172,8 @@ def _print_values(warehouse: Warehouse, arguments: Arguments, limit: int) -> Non
         head.append("not finite")
         shares = [number((value.non_finite or 0) * 100, "%") for value in values]
         rows = [(*row, share) for row, share in zip(rows, shares, strict=True)]
-    curve = sparkline([value.value for value in reversed(values) if value.trial is None], WIDTH)
+    points = in_newest_units(value for value in values if value.trial is None)
+    curve = sparkline([point.value for point in reversed(points)], WIDTH)
     document = {
         "test": test,
         "metric": metric,
@@ -182,12 +183,12 @@ def _print_values(warehouse: Warehouse, arguments: Arguments, limit: int) -> Non
 
 
 def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
-    """Those of the newest runs, oldest first."""
+    """Those of the newest runs, oldest first, each metric in the unit of its newest run."""
     points = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
     chosen = [point for point in points if metric in {None, point.metric}]
     if metric is not None and not chosen:
         raise unknown_metric(warehouse, test, metric)
-    return chosen
+    return in_newest_units(chosen)
 
 
 def _curves(warehouse: Warehouse, test: str, points: Sequence[StoredMetric]) -> Mapping[tuple[str, str], TagCurve]:

@@ -76,6 +76,26 @@ regression_test_config:
 """
 
 
+def test_values_in_one_list_or_curve_have_the_unit_of_the_newest_run(tmp_path: Path, ml: Shell) -> None:
+    address = f"sqlite:///{tmp_path}/w.db"
+    values = [(1000.0, "ms"), (2000.0, "ms"), (1.0, "s"), (2.0, "s")]
+    with open_warehouse(address) as warehouse:
+        warehouse.ensure_schema()
+        for day, (value, unit) in enumerate(values):
+            ended = datetime(2026, 1, 2 + day, tzinfo=UTC)
+            workload = Workload(JobStatus.SUCCESS, started_at=ended, ended_at=ended)
+            metric = Metric("step_final", value, "step", "final", unit=unit)
+            warehouse.load(run_record(Run("t", "t", f"r{day}", "local"), workload, [metric], [], {}))
+    lines = ml("history", "t", "--jsonl", "--warehouse", address).splitlines()
+    assert [json.loads(line)["metric_value"] for line in lines] == [1.0, 2.0, 1.0, 2.0]
+    document = json.loads(ml("history", "t", "--json", "--warehouse", address))
+    assert [one["shown"]["value"] for one in document["values"]] == ["2 s", "1 s", "2 s", "1 s"]
+    assert "▁█▁█" in ml("history", "t", "--warehouse", address)
+    of_metric = ml("history", "t", "step_final", "--warehouse", address)
+    assert "▁█▁█" in of_metric
+    assert "1,000 ms" in of_metric, "a row has what its run wrote"
+
+
 @pytest.mark.parametrize("form", [["--jsonl"], ["--json"]], ids=" ".join)
 def test_an_exported_history_is_that_of_the_warehouse(form: list[str], address: str, tmp_path: Path, ml: Shell) -> None:
     warehouse = ["--warehouse", address]
