@@ -52,6 +52,6 @@ if TYPE_CHECKING:
     from ml_metrics.judge.siblings import Sibling
     from ml_metrics.judge.together import Movement, attributes_shared, movements, places, position
     from ml_metrics.judge.unfit_conditions import SILENT_RUNS, Undecided, misfits, runs_to_read, undecided, unfit
-    from ml_metrics.judge.wording import is_level, rule_of, violation
+    from ml_metrics.judge.wording import LEVEL_RULE_IN_SQL, is_level, rule_of, violation
 
 __getattr__ = on_first_use(__name__)

@@ -19,7 +19,7 @@ COMPARED = {
     Comparison.WITHIN: "within",
 }
 RELATIVE = ", relative to "
-LEVEL_RULE = re.compile(r"no (?:rise|fall|change)\b.* lasts \d+ runs")
+LEVEL_RULE, LEVEL_RULE_IN_SQL = re.compile(r"no (?:rise|fall|change)\b.* lasts \d+ runs"), "no % lasts %"
 SIGNS = {"greater": "-", "less": "+", "within": "±"}
 WAYS = {"greater": "fall", "less": "rise", "within": "change"}
 

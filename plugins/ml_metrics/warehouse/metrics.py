@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.core.values import as_utc
-from ml_metrics.judge import KNOWN_RUNS, Sibling
+from ml_metrics.judge import KNOWN_RUNS, LEVEL_RULE_IN_SQL, Sibling
 from ml_metrics.measure.efficiency import run_costs
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.history import history_point, read_history
@@ -282,7 +282,7 @@ ORDER BY job.test_name, metric.metric_name
 JUDGED_BY_OWNER = f"""
 SELECT owner, COUNT(*) AS judged, SUM(by_level) AS by_level
 FROM (
-  SELECT job.owner, MAX(CASE WHEN metric.rule LIKE 'no % lasts %' THEN 1 ELSE 0 END) AS by_level
+  SELECT job.owner, MAX(CASE WHEN metric.rule LIKE '{LEVEL_RULE_IN_SQL}' THEN 1 ELSE 0 END) AS by_level
   FROM job_history AS job
   JOIN metric_history AS metric ON metric.uuid = job.uuid
   WHERE {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
@@ -298,7 +298,7 @@ SELECT metric.test_name AS test, metric.metric_name AS metric, AVG(metric.spread
 FROM job_history AS job
 JOIN metric_history AS metric ON metric.uuid = job.uuid
 WHERE {joined("trial IS NULL", more="(metric.metric_name IN :metrics OR metric.test_name = :test)")}
-  AND metric.rule LIKE 'no % lasts %' AND metric.verdict = 'pass' AND metric.baseline_points >= {KNOWN_RUNS}
+  AND metric.rule LIKE '{LEVEL_RULE_IN_SQL}' AND metric.verdict = 'pass' AND metric.baseline_points >= {KNOWN_RUNS}
   AND metric.spread > 0 AND metric.reference <> 0
 GROUP BY metric.test_name, metric.metric_name
 LIMIT :limit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.judge import chance, is_level, limit_of, strength
+from ml_metrics.judge import LEVEL_RULE_IN_SQL, chance, is_level, limit_of, strength
 from unit.warehouse.records import MONDAY
 
 CHANCES = st.lists(st.floats(1e-9, 1), max_size=30)
@@ -62,3 +64,5 @@ def test_noise_brings_no_more_alarms_than_is_assumed(strong: float, alarms: floa
 ])  # fmt: skip
 def test_only_levels_have_a_budget(rule: str | None, expected: bool) -> None:
     assert is_level(rule) is expected
+    with closing(sqlite3.connect(":memory:")) as database:
+        assert bool(database.execute("SELECT ? LIKE ?", (rule, LEVEL_RULE_IN_SQL)).fetchone()[0]) is expected
