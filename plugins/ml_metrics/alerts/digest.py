@@ -99,23 +99,21 @@ def is_in_quarantine(test: TestDefinition, warehouse: Warehouse | None, now: dat
     return any(one is not None and one.holds(now) for one in (test.quarantine, by_hand))
 
 
-def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
-    """Add silent conditions to the next digest, each once a month. Returns the number of new ones."""
+def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> None:
+    """Add silent conditions to the next digest, each once a month."""
     limit = mail.silent_runs
     if not limit or not is_read(test) or is_in_quarantine(test, warehouse, now):
-        return 0
+        return
     needs = HistoryNeeds(tests=(test.name,), window=0, recent=runs_of(test, limit), earliest=None)
     silent = silent_in(test, warehouse.metrics.history(needs), limit)
     if not silent:
-        return 0
+        return
     # a condition that stays silent is repeated after a month; the heartbeat lists it every week
     known = [one.message for one in warehouse.messages.since(now - timedelta(days=30), test.name, 10_000)]
-    held = 0
     for one in silent:
         key = f"silent-{short_hash(f'{test.name} {one.metric}')}"
         if any(message.startswith(key) for message in known):
             continue
-        held += 1
         row = StoredMessage(
             message=f"{key}-{run.key}",
             run_key=run.key,
@@ -131,4 +129,3 @@ def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: Mai
             held_because=A_SILENCE,
         )
         warehouse.messages.add(row)
-    return held
