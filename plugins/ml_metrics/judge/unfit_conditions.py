@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from ml_metrics.config.conditions import DEFAULT, Condition, RegressionTestConfig
 from ml_metrics.config.patterns import is_pattern, matches
@@ -200,17 +201,14 @@ def _undecided(config: RegressionTestConfig, name: str, runs: Sequence[Rows], li
     # a metric that only a pattern or `default` covers, and that is gone, has been reported as missing
     if not named and not any(name in run for run in runs[:limit]):
         return None
-    states: Counter[str] = Counter()
-    for run in runs:
-        state = _state(config, name, run) if named or name in run else ""
-        if state is None:
-            break
-        states[state] += 1
-    states.pop("", None)  # runs that did not produce a metric that none names
+    of_runs = (_state(config, name, run) if named or name in run else "" for run in runs)
+    silent = list(takewhile(lambda state: state is not None, of_runs))
+    states = Counter(filter(None, silent))  # without the runs that did not produce a metric that none names
     waited = states[SILENT[Outcome.INSUFFICIENT_DATA]]
     if states.total() < limit or (waited and condition is not None and waited <= condition.fewest_runs):
         return None
-    reason = "; ".join(dict.fromkeys(_reason(name, condition, state, runs) for state in sorted(states)))
+    without = runs[: len(silent)]
+    reason = "; ".join(dict.fromkeys(_reason(name, condition, state, without) for state in sorted(states)))
     return Undecided(name, states.total(), reason, " or ".join(sorted(states)))
 
 

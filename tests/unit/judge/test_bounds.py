@@ -20,7 +20,9 @@ from ml_metrics.judge.bounds import (
     Span,
     best_level,
     level_of,
+    levels_among,
     minimum_change,
+    outliers,
     scale_of,
     span_of,
 )
@@ -319,6 +321,28 @@ def test_a_lasting_improvement_becomes_the_baseline() -> None:
     assert "since the level changed in run run-00040 of 2026-02-10" in after.reason
     best = [verdict({**rule, "against": "best"}, 90.0, history([*STEADY * 2, *better[:count]])) for count in (8, 9)]
     assert [each.outcome for each in best] == [Outcome.PASS, Outcome.FAIL]
+
+
+def test_outliers_on_both_sides_in_a_row_are_no_level() -> None:
+    values = [*STEADY * 2, *[80.0, 120.0] * 5]
+    assert levels_among(outliers(values), values) == []
+    values = [*STEADY * 2, *[80.0] * 9]
+    assert levels_among(outliers(values), values) == [list(range(40, 49))]
+
+
+@pytest.mark.parametrize(
+    ("values", "spread"),
+    [
+        ([1.0] * 7, None),
+        ([100.0] * 8, 10 / 2),  # a twentieth
+        ([*[100.0] * 17, *[110.0] * 3], 10 / 1.6449),
+        ([*[100.0] * 15, *[110.0] * 5], 10 / 1.2816),
+        ([*[100.0] * 10, *[110.0] * 10], 10 / 2 / 0.6745),
+    ],
+)
+def test_the_spread_of_values_of_which_many_are_equal(values: list[float], spread: float | None) -> None:
+    scale = scale_of(values)
+    assert (scale and scale.spread) == (spread and pytest.approx(spread, rel=1e-3))
 
 
 @pytest.mark.parametrize(("runs", "plausible", "implausible"), [(10, 12.5, 13.1), (20, 10.3, 10.5), (60, 8.7, 8.9)])

@@ -78,6 +78,7 @@ def series() -> dict[str, list[float]]:
         "negative": [-0.02 + value / 1000 + 0.004 * (run > 90) for run, value in enumerate(normal)],
         "tiny": [(3 + value / 9 + (run >= 100)) * 1e-300 for run, value in enumerate(normal)],
         "huge": [(3 + value / 9 + (run >= 70)) * 1e307 for run, value in enumerate(normal)],
+        "wave": [100 + 6 * math.sin(run / 2) + value for run, value in enumerate(normal)],
         "slower each week": [100 + value + 0.05 * run for run, value in enumerate(normal)],
         "better, then worse": [100 + value - 9 * (40 <= run < 110) for run, value in enumerate(normal)],
     }
@@ -213,7 +214,13 @@ def test_verdicts_and_what_their_values_are_compared_with(rule: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "comparison"),
-    [("noise", "greater"), ("accuracy in steps", "greater"), ("two modes", "within"), ("season", "less")],
+    [
+        ("noise", "greater"),
+        ("accuracy in steps", "greater"),
+        ("two modes", "within"),
+        ("season", "less"),
+        ("wave", "less"),
+    ],
 )
 def test_calibrated_rules(name: str, comparison: str, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)

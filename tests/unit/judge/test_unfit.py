@@ -50,6 +50,14 @@ def test_a_margin_smaller_than_the_noise_is_found() -> None:
     ), what
 
 
+def test_a_condition_that_fails_one_healthy_run_in_fourteen_is_found() -> None:
+    chance = np.random.default_rng(3)
+    values = [104.0 if run % 14 == 6 else min(101.0, 100 + 2.5 * float(chance.normal())) for run in range(84)]
+    ((_, what),) = found(condition({"fixed_value": 101.5}, "less"), values)
+    assert what.startswith("fails 7 % of the past runs: its margin of 1.44 is smaller than the noise")
+    assert found(condition({"fixed_value": 101.5}, "less"), values[:19]) == []
+
+
 def test_a_loss_after_healthy_runs_is_no_condition_that_does_not_fit() -> None:
     chance = np.random.default_rng(3)
     quiet, loud = ([100 + spread * float(value) for value in chance.normal(size=40)] for spread in (0.1, 4))
@@ -90,6 +98,8 @@ def test_a_baseline_that_never_fills_is_found() -> None:
     assert unfit(config({"loss": rule}), weekly, test=TEST) == [
         ("loss", "decides none of 58 past runs: the history has 4 of the 10 runs required")
     ]
+    assert unfit(config({"loss": rule}), weekly[:20], test=TEST) == []
+    assert len(unfit(config({"loss": rule}), weekly[:21], test=TEST)) == 1
 
 
 @pytest.mark.parametrize(
@@ -106,6 +116,15 @@ def test_a_history_without_times_is_found(limit: str, text: str, more: list[str]
     rule = condition({"stddevs_from_mean": 4}, "less", **{limit: text})
     assert unfit(config({"loss": rule}), rows, test=TEST) == [
         ("loss", what) for what in [f"{limit} cannot be applied: the history has no timestamps", *more]
+    ]
+
+
+def test_a_reference_that_no_run_produced_is_found() -> None:
+    rows = [*history(VALUES, None), *history(VALUES, None, metric="speed")]
+    rule = condition({"percent_difference": 50}, "less")
+    assert unfit(config({"loss": {**rule, "relative_to": "speed"}}), rows, test=TEST) == []
+    assert unfit(config({"loss": {**rule, "relative_to": "sped"}}), rows, test=TEST) == [
+        ("loss", "relative_to: no past run produced a metric 'sped'; did you mean 'speed'?")
     ]
 
 
@@ -192,6 +211,16 @@ def test_a_pattern_that_nothing_matches_is_reported() -> None:
     (one,) = undecided(rules, rows, TEST)
     assert one.sentence == (
         "acc*: skipped in the last 12 runs: no run has produced a metric that the condition `acc*` matches"
+    )
+
+
+def test_a_metric_of_a_pattern_that_is_gone_is_reported_as_the_pattern() -> None:
+    rules, old = config({"acc*": WAITS}), history([1.0] * 40, "insufficient_data", metric="accuracy")
+    without = [point(50 + day, 1.0, None, metric="other") for day in range(10)]
+    assert [(one.metric, one.runs) for one in undecided(rules, [*old, *without[1:]], TEST)] == [("accuracy", 40)]
+    (one,) = undecided(rules, [*old, *without], TEST)
+    assert one.sentence == (
+        "acc*: not judged in the last 10 runs: no run has produced a metric that the condition `acc*` matches"
     )
 
 
