@@ -294,6 +294,8 @@ def test_a_run_that_ends_before_the_first_judged_step_is_not_judged() -> None:
     at, loss = losses(6)
     found = verdict(curve((at[:10], loss[:10])), good_runs(6))
     assert found.reason == "the curve ended at step 45, and the condition begins at step 100"
+    found = verdict(curve((at[:24], loss[:24])), good_runs(6))
+    assert found.reason == "the curve has 4 of the 5 points required at steps that 5 good runs reached"
 
 
 def test_a_shorter_run_is_compared_as_far_as_it_goes() -> None:

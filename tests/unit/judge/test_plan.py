@@ -132,6 +132,17 @@ def test_an_early_decision_stays() -> None:
     assert by_name(plan, runs)["m"].base.runs == 2 * decision.blocks
 
 
+def test_the_noisiest_metric_says_how_many_runs_are_planned() -> None:
+    planned = []
+    for metrics in (("quiet",), ("loud",), ("quiet", "loud")):
+        quiet, loud = noise(7, percent=0.9), noise(8, percent=1.6)
+        plan = Plan(2.0, 400, metrics)
+        runs, step = played(plan, lambda arm, at, q=quiet, n=loud: {"quiet": q(arm, at)["m"], "loud": n(arm, at)["m"]})
+        assert step.reason == "every metric is decided"
+        planned.append(len(runs))
+    assert planned[0] < planned[1] == planned[2]
+
+
 def test_it_goes_on_wherever_it_was_interrupted() -> None:
     plan = Plan(2.0, 60, seed=9)
     runs, last = played(plan, noise(9))
