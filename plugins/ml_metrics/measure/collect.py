@@ -282,7 +282,9 @@ def _is_on(source: str, switches: Sources) -> bool:
 def _read(source: str, request: Request) -> Found:
     warnings: list[str] = []
     with FailureLogged(warnings.append, f"{source}: could not be read"):  # the others are still read
-        return SOURCES[source](request)
+        found = SOURCES[source](request)
+        of_curves = request.sorted.of_curves if request.sorted else ()
+        return replace(found, warnings=[one for one in found.warnings if not one.startswith(of_curves)])
     return Found(warnings=tuple(warnings))
 
 
@@ -329,10 +331,11 @@ class Explained:
         """Yield the configuration that reads it and judges what is in it."""
         from ml_metrics.measure import proposals
 
-        sources = {"metric_collection_config": {"sources": self.proposed}}
-        judged = {"regression_test_config": {"metric_success_conditions": self.conditions()}}
-        yield from proposals.as_yaml(sources)
-        yield from proposals.as_yaml(judged)
+        if self.proposed:
+            yield from proposals.as_yaml({"metric_collection_config": {"sources": self.proposed}})
+        curves = {"curves": proposals.conditions(self.sweeps)} if self.sweeps else {}
+        metrics = {"metric_success_conditions": self.conditions()} if self.metrics else {}
+        yield from proposals.as_yaml({"regression_test_config": {**metrics, **curves}})
 
     def conditions(self) -> dict[str, Any]:
         """For some of its metrics."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.collection import DocumentFormat
     from ml_metrics.core.limits import Allowance
-    from ml_metrics.core.model import Metric
+    from ml_metrics.core.model import Metric, Sweep
     from ml_metrics.store import storage
 
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -431,8 +431,8 @@ def as_yaml(value: Mapping[str, Any]) -> list[str]:
     return text.splitlines()
 
 
-def conditions(metrics: Sequence[Metric]) -> dict[str, Any]:
-    """Return conditions for the first metrics whose better direction is known, or else for the first one."""
+def conditions(metrics: Sequence[Metric | Sweep]) -> dict[str, Any]:
+    """Return conditions for the first metrics or curves whose better direction is known, or else for the first one."""
     comparisons = {HIGHER: "greater", LOWER: "less"}
     better = {one.name: one.better or kind_of(one.name).better for one in metrics}
     known = {name: {"comparison": comparisons[way]} for name, way in better.items() if way in comparisons}

@@ -70,6 +70,12 @@ class Sorted:
     """Files of which a format reads the curves, and another source the points."""
 
     @property
+    def of_curves(self) -> tuple[str, ...]:
+        """How the warning begins that another source finds no points in a file of curves."""
+        claimed = {file.name for files in self.by_format.values() for file in files}
+        return tuple(f"{name}: not read: " for name in claimed & self.shared)
+
+    @property
     def names(self) -> frozenset[str]:
         """The files that no other source reads."""
         return frozenset(file.name for files in self.by_format.values() for file in files) - self.shared

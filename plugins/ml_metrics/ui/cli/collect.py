@@ -11,8 +11,10 @@ examples:
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from ml_metrics.config.collection import MetricCollectionConfig
@@ -80,9 +82,10 @@ def run(arguments: Arguments) -> int:
         warn(warning)
     give(arguments, collected.document(), _table(collected))
     if not collected.metrics and not warnings:
-        print(
-            f"no metric was found in {counted(collected.files, 'file')} below {printable(folder.path)}", file=sys.stderr
-        )
+        found = f"no metric was found in {counted(collected.files, 'file')} below {printable(folder.path)}"
+        if collected.sweeps:
+            found += f", but {counted(len(collected.sweeps), 'curve')}: --explain shows how to judge them"
+        print(found, file=sys.stderr)
     return 0 if collected.metrics else 1
 
 
@@ -124,8 +127,12 @@ def _explain(arguments: Arguments, config: MetricCollectionConfig, folder: RunFo
     for warning in left_out:
         warn(warning)
     document = {"files": list(map(explained_document, explained)), "warnings": left_out}
-    give(arguments, document, _explained_once(explained))
-    return 0 if any(one.metrics or one.sweeps for one in explained) else 1
+    has_any = any(one.metrics or one.sweeps for one in explained)
+    more = (
+        f"`ml-metrics new NAME --from {shlex.quote(arguments.run_dir)}` writes a test file that reads and judges these"
+    )
+    give(arguments, document, chain(_explained_once(explained), wrapped(more) if has_any else ()))
+    return 0 if has_any else 1
 
 
 def _explained_once(explained: Iterable[Explained]) -> Iterator[str]:
@@ -158,18 +165,21 @@ def explained_lines(one: Explained, *, brief: bool = False) -> Iterator[str]:
     name, count = printable(one.file), counted(len(one.metrics), "metric")
     if one.sweeps:
         count = " and ".join(filter(None, [count if one.metrics else "", counted(len(one.sweeps), "curve")]))
-    if one.proposed:
-        yield f"{name}: {one.source or 'no known format'}. These lines of a test file read and judge it:"
+    if one.proposed or one.sweeps:
+        known = one.source or "no known format"
+        what = f"{known}. These lines of a test file read and judge it" if one.proposed else f"{known}, {count}"
+        yield f"{name}: {what}{'' if one.proposed else '. These lines of a test file judge some of them'}:"
         yield ""
         yield from (f"    {printable(line)}" for line in one.lines())
         yield ""
+    if one.proposed:
         for step in one.steps_by_place():
             yield from wrapped(f"If {step} is a load or a size, judge one curve instead: docs/curves.md")
         judged = len(one.conditions())
         yield f"They give {count}" + (f", and judge {judged} of them:" if judged < len(one.metrics) else ":")
-    elif one.source:
+    elif one.source and not one.sweeps:
         yield f"{name}: {one.source}, {count}"
-    else:
+    elif not one.source:
         yield f"{name}: no known format, and no number with a name was found in it"
     rows = [(each.name, quantity(each.value, each.unit), each.better or "-", str(each.points)) for each in one.metrics]
     if rows and (one.proposed or not brief):

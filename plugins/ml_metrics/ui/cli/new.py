@@ -70,15 +70,15 @@ def run(arguments: Arguments) -> int:
     answers = _asked(given, usual) if is_asked else {**usual, **given}
     if lacking := [name for name in ("name", "command") if not answers.get(name)]:
         raise UsageError(f"give {' and '.join({'name': 'NAME', 'command': '--command'}[one] for one in lacking)}")
-    conditions = _conditions(folder) if folder else []
-    test, path = _write(root, _text(answers, conditions))
+    sources, unread = _sources(folder) if folder else ({}, "")
+    conditions, curves = _conditions(folder, sources) if folder else ([], [])
+    test, path = _write(root, _text(answers, sources, conditions, curves))
+    config = test.regression_test_config
+    judged = counted(len(config.metric_success_conditions) + len(config.curves), "condition")
     document = {"test": test.name, "file": str(path), "conditions": conditions}
-    limits, usual_config = Settings.load().limits, MetricCollectionConfig()
-    explained = (explain_file(file, folder, usual_config, limits) for file in folder.files()) if folder else ()
-    unread = ", ".join(one.file for one in explained if one.proposed)  # files with numbers that no source reads
     explain = f"`ml-metrics collect --explain {shlex.quote(str(arguments.run_dir))}`"
     lines = [
-        f"wrote {path}, with {counted(len(test.regression_test_config.metric_success_conditions), 'condition')}",
+        f"wrote {path}, with {judged}",
         *wrapped(unread and f"not read: {unread}; {explain} shows how"),
         f"check it:  ml-metrics validate {shlex.quote(str(path))}",
         f"run it:    ml-metrics run {test.name}",
@@ -159,11 +159,29 @@ def _of_manifest(path: Path) -> dict[str, Any]:
     return {name: value for name, value in answers.items() if value} | {"more": more}
 
 
-def _conditions(folder: RunFolder) -> list[tuple[str, str]]:
-    """The metrics of a run whose better direction is known, and the comparison of each."""
+def _sources(folder: RunFolder) -> tuple[dict[str, Any], str]:
+    """Sources that read what is of no known format, and the files that are left: their metrics would be mixed."""
+    limits, usual = Settings.load().limits, MetricCollectionConfig()
+    explained = [explain_file(file, folder, usual, limits) for file in folder.files()]
+    names = {each.name for one in explained if not one.proposed for each in one.metrics}
+    sources: dict[str, Any] = {}
+    unread: list[str] = []
+    for one in explained:
+        own = {each.name for each in one.metrics}
+        for key, value in one.proposed.items():
+            if names.isdisjoint(own) and (key == "documents" or key not in sources):
+                sources[key] = [*sources.get(key, ()), *value] if key == "documents" else value
+                names |= own
+            else:
+                unread.append(one.file)
+    return sources, ", ".join(unread)
+
+
+def _conditions(folder: RunFolder, sources: dict[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The metrics and the curves of a run whose better direction is known, and the comparison of each."""
     settings = Settings.load()
     collected = collect_run(
-        MetricCollectionConfig(),
+        MetricCollectionConfig.model_validate({"sources": sources}),
         folder,
         folder.read_workload(),
         environment=Environment(),
@@ -175,10 +193,16 @@ def _conditions(folder: RunFolder) -> list[tuple[str, str]]:
         for one in collected.metrics
         if one.better in words and one.name != "total_wall_time" and not is_generated(one.name)
     ]
-    return found[:8]  # more are for their author to choose
+    curves = [(one.name, words[one.better]) for one in collected.sweeps if one.better in words]
+    return found[:8], curves[:3]  # more are for their author to choose
 
 
-def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:
+def _text(
+    answers: dict[str, Any],
+    sources: dict[str, Any],
+    conditions: list[tuple[str, str]],
+    curves: list[tuple[str, str]],
+) -> str:
     """JSON in one line is YAML."""
     try:
         command = shlex.split(answers["command"])
@@ -191,6 +215,7 @@ def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:
         "params": answers.get("params"),
         "owner": answers["owner"],
         "schedule": answers.get("schedule"),
+        "metric_collection_config": {"sources": sources} if sources else None,
         **answers.get("more", {}),
     }
     lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items() if value]
@@ -198,8 +223,10 @@ def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:
         return "\n".join([*lines, ""])
     lines += ["", "# each fails when it becomes worse than its history; docs/conditions.md has other thresholds"]
     lines += ["regression_test_config:", "  metric_success_conditions:"]
-    for metric, comparison in [*conditions, ("total_wall_time", "less")]:
-        lines.append(f"    {json.dumps(metric, ensure_ascii=False)}: {{comparison: {comparison}}}")
+    judged = [*conditions, ("total_wall_time", "less"), *([("curves", "")] if curves else []), *curves]
+    for name, comparison in judged:
+        own = f"  {json.dumps(name, ensure_ascii=False)}: {{comparison: {comparison}}}"
+        lines.append(f"  {own}" if comparison else f"  {name}:")
     return "\n".join([*lines, ""])
 
 

@@ -58,14 +58,32 @@ def test_a_finished_run_gives_program_and_conditions(configs: Path, tmp_path: Pa
     }
 
 
-@pytest.mark.usefixtures("configs")
-def test_a_file_that_no_source_reads_is_named(tmp_path: Path, ml: Shell) -> None:
+def test_what_no_source_reads_is_read_by_the_new_file_or_named(tmp_path: Path, configs: Path, ml: Shell) -> None:
     run = tmp_path / "run"
-    run.mkdir()
-    (run / "bench.json").write_text('{"runs": [{"name": "decode", "p99_ms": 19.0}]}')
+    (run / "old").mkdir(parents=True)
+    for name in ("bench.json", "old/bench.json"):
+        (run / name).write_text('{"runs": [{"name": "decode", "p99_ms": 19.0}]}')
+    (run / "report.txt").write_text("Requests per second: 652.5\n")
     (run / "train.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
+    result = {"backend": "sglang", "request_rate": 4, "output_throughput": 507.9, "median_ttft_ms": 49.2}
+    (run / "serve.jsonl").write_text(json.dumps({**result, "max_concurrency": None, "completed": 9}) + "\n")
+    explained = " ".join(ml("collect", "--explain", str(run)).split())
+    assert explained.endswith(f"`ml-metrics new NAME --from {run}` writes a test file that reads and judges these")
     said = " ".join(ml("new", "mine", "--from", str(run), "--command", "c").split())
-    assert f"with 2 conditions not read: bench.json; `ml-metrics collect --explain {run}` shows how check it:" in said
+    end = f"not read: old/bench.json; `ml-metrics collect --explain {run}` shows how check it:"
+    assert f"with 6 conditions {end}" in said
+    (test,) = load_tests(configs).tests
+    judged = test.regression_test_config
+    wanted = {"decode/p99_ms", "log/requests_per_second_final", "loss_final", "total_wall_time"}
+    assert judged.metric_success_conditions.keys() == wanted
+    assert {name: str(one.comparison) for name, one in judged.curves.items()} == {
+        "output_throughput": "greater",
+        "median_ttft_ms": "less",
+    }
+    found = ml.json("collect", str(configs / "mine.yaml"), str(run))
+    assert found["warnings"] == []
+    names = {one["name"] for one in found["metrics"]}
+    assert names >= {"curve/output_throughput", "curve/median_ttft_ms"} | wanted - {"total_wall_time"}
 
 
 def cron_job(**container: Any) -> dict[str, Any]:
