@@ -361,7 +361,7 @@ def explain_file(file: File, folder: RunFolder, config: MetricCollectionConfig, 
 
     proposed, left_out = proposals.propose(file, Allowance(limits))
     if not proposed:
-        return explained
+        return replace(explained, warnings=(*explained.warnings, *left_out))
     try:
         own = MetricCollectionConfig.model_validate({"sources": proposed})
     except ValidationError:  # a name in the file cannot stand in a test file

@@ -61,6 +61,10 @@ NO_METRICS = frozenset({
 })  # fmt: skip
 
 
+WHOLE = (".json", ".yaml", ".yml", ".toml", ".xml")
+"""The names of files that are one document, or nothing."""
+
+
 def propose(file: storage.File, allowance: Allowance) -> tuple[dict[str, Any], list[str]]:
     """Return `sources` of a config that read numbers of a file, or nothing; and what they leave out."""
     if not matches_file(FORMAT_FILES, file.name):
@@ -73,14 +77,11 @@ def propose(file: storage.File, allowance: Allowance) -> tuple[dict[str, Any], l
     found = Readings(allowance)
     found.begin(file)
     try:
-        kind = kind_of_document(found)
-        documents = list(islice(documents_in(found, kind), MANY_DOCUMENTS))
-    except (MlMetricsError, OSError):
+        documents, kind = _documents(found)
+    except (MlMetricsError, OSError) as error:
+        if file.name.lower().endswith(WHOLE):  # its lines alone would mix the numbers of many places
+            return {}, [f"{file.name}: not read: {error}"]
         documents, kind = [], "json"
-    if kind == "csv" and not file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
-        header: dict[str, Any] = next(iter(documents), {})
-        if any(map(any, chain.from_iterable(_numbers(one, [])[1] for one in header))):
-            documents = []  # lines of a log, with commas
     files = [_pattern(file.name)]
     entries: list[dict[str, Any]] = []
     for entry in _entries(documents, kind):
@@ -100,6 +101,16 @@ def _pattern(name: str) -> str:
     """The name of a file, or a pattern for it if a time is in it."""
     parts = STAMP.split(SURROGATE.sub("?", name))
     return parts[0] if len(parts) == 1 else "*".join(map(escape, parts))
+
+
+def _documents(found: Readings) -> tuple[list[Any], DocumentFormat]:
+    """The first documents in a file. Lines of a log, whose commas look like those of a table, are none."""
+    kind = kind_of_document(found)
+    documents = list(islice(documents_in(found, kind), MANY_DOCUMENTS))
+    is_named = found.lines.file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+    header = documents[0] if kind == "csv" and documents and not is_named else ()
+    has_numbers = any(map(any, chain.from_iterable(_numbers(one, [])[1] for one in header)))
+    return [] if has_numbers else documents, kind
 
 
 @dataclass(slots=True)
@@ -122,7 +133,7 @@ def _entries(documents: list[Any], kind: DocumentFormat) -> Iterator[dict[str, A
         _walk(document, groups)
     given = {"format": kind} if kind == "json_lines" else {}
     several = sum(bool(one.leaves and {None, EACH} & set(one.keys)) for one in groups.values()) > 1
-    for group in groups.values():
+    for group in chain.from_iterable(map(_split, groups.values())):
         leaves = {keys: values for keys, values in group.leaves.items() if _may_be_metric(keys, values)}
         if not leaves:
             continue
@@ -134,6 +145,22 @@ def _entries(documents: list[Any], kind: DocumentFormat) -> Iterator[dict[str, A
                 yield {**given, **_plain(rest)}
         else:
             yield {**given, **_of_list(group, leaves, several=several)}
+
+
+def _split(group: _Group) -> Iterator[_Group]:
+    """Yield the elements that have a name, and those that have none, if there are both."""
+    names = (name for name in NAMES[:OF_ONE] if 0 < sum(name in one for one in group.elements) < len(group.elements))
+    name = next(names, None)
+    pairs = list(zip(group.elements, group.around, strict=True))
+    own = [pair for pair in pairs if name in pair[0]]
+    leaves = {keys: one for keys, one in group.leaves.items() if any({*keys[:1]} & pair[0].keys() for pair in own)}
+    others = {keys: one for keys, one in group.leaves.items() if keys not in leaves}
+    if name is None or not leaves:
+        yield group
+        return
+    yield _Group(group.keys, [one for one, _ in own], [around for _, around in own], leaves)
+    rest = [pair for pair in pairs if name not in pair[0]]
+    yield _Group(group.keys, [one for one, _ in rest], [around for _, around in rest], others)
 
 
 def _curves(leaves: dict[Keys, list[float]]) -> dict[Keys, list[float]]:
@@ -271,7 +298,11 @@ def _names_of(group: _Group, *step: str) -> list[str]:
     stars = [key for key in group.keys if key in {None, EACH}]
     places = [f"{{{position}}}" for position, key in enumerate(stars, 1) if key == EACH]
     elements = group.elements
-    if not elements or group.keys[-1:] == (EACH,):
+    if group.keys[-1:] == (EACH,) and None in stars:
+        elements = group.around  # what tells apart the elements that the objects are in
+        if len({id(one) for one in elements}) > len(_texts(elements, *chain.from_iterable(elements))):
+            return [f"{{{position}}}" for position in range(1, len(stars) + 1)]
+    elif not elements or group.keys[-1:] == (EACH,):
         return places
     fields = [name for name in elements[0] if name.isprintable() and not set(name) & {"{", "}"} and name]
     texts = [name for name in fields if all(_is_name(one.get(name)) for one in elements)]
@@ -289,9 +320,9 @@ def _names_of(group: _Group, *step: str) -> list[str]:
 
 
 def _is_name(value: Any) -> bool:
-    """Whether a value can name something: a time is another one in each run."""
+    """Whether a value can name something: a time or an identifier is another one in each run."""
     is_text = isinstance(value, str) and 0 < len(value) <= LONGEST_NAME
-    return is_text and measured(value)[0] is None and not CLOCK.search(value)
+    return is_text and measured(value)[0] is None and not CLOCK.search(value) and not UUID.fullmatch(value)
 
 
 NUMBER = re.compile(
@@ -311,6 +342,7 @@ APART = re.compile(r"(?:[:=,|]\s*|\s{2,})[\[({]*$")
 """What separates a name from its number, if not a single space."""
 OF_SOURCE = re.compile(r"\.\w+:$")
 """What precedes the number of a line of a program: `train.py:`."""
+UUID = re.compile(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 CLOCK = re.compile(r"\d{4}-\d\d-\d\d|\d:\d\d(?!\d)")
 HEAD, MAX_LINES, LONGEST_LINE, WIDTH = 256 << 10, 50, 300, 120
 

@@ -162,6 +162,25 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
         ("a.json", {"loss": [3, 2, 1], "acc": [0, 1, 2], "top": 2}, {"loss_final": 1, "acc_final": 2, "top": 2}),
         ("a.json", {"latencies": [3, 2, 4]}, {"latencies": 3}),
         (
+            "a.json",
+            [{"name": name, "at": {key: {"v": at} for key in "pqr"}} for at, name in enumerate("xy")],
+            {f"{key}/{name}/v": at for at, name in enumerate("xy") for key in "pqr"},
+        ),
+        (
+            "a.json",
+            [{"kind": "k", "at": {key: {"v": at} for key in "pqr"}} for at in (0, 1)],
+            {f"{at}/{key}/v": at for at in (0, 1) for key in "pqr"},
+        ),
+        (
+            "a.json",
+            [
+                {"event": "begin", "count": 2},
+                {"name": "x", "event": "b", "ms": 1},
+                {"name": "y", "event": "b", "ms": 3},
+            ],
+            {"count": 2, "x/ms": 1, "y/ms": 3},
+        ),
+        (
             "a.csv",
             "time,commit,p50\n2026-11-28,aa,5\n2026-11-29,bb,6\n2026-11-30,cc,7\n",
             {"p50_final": 7},
@@ -215,6 +234,13 @@ def test_a_file_without_numbers_has_no_proposal(tmp_path: Path) -> None:
     for name, content in {"a.txt": "hello\n", "b.json": '{"a": "b"}', "c.bin": "\0 a: 1\n", "d.json": "{"}.items():
         (tmp_path / name).write_text(content)
     assert [(one.source, one.proposed, one.metrics) for one in explained(tmp_path)] == [("", {}, ())] * 4
+
+
+def test_what_is_wrong_with_a_document_is_said_and_its_lines_are_not_mixed(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{\n "read": {\n  "mean": 1\n },\n "write": {\n  "mean": 2\n },\n}\n')
+    (one,) = explained(tmp_path)
+    assert not one.proposed
+    assert one.warnings[0].startswith("a.json: not read: is not whole JSON: ")
 
 
 def test_what_is_left_out_of_a_long_report_is_said(tmp_path: Path) -> None:

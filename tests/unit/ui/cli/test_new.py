@@ -65,8 +65,8 @@ def test_what_no_source_reads_is_read_by_the_new_file_or_named(tmp_path: Path, c
         (run / name).write_text('{"runs": [{"name": "decode", "p99_ms": 19.0}]}')
     (run / "report.txt").write_text("Requests per second: 652.5\n")
     (run / "train.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
-    result = {"backend": "sglang", "request_rate": 4, "output_throughput": 507.9, "median_ttft_ms": 49.2}
-    (run / "serve.jsonl").write_text(json.dumps({**result, "max_concurrency": None, "completed": 9}) + "\n")
+    result = {"backend": "sglang", "dataset_name": "random", "output_throughput": 507.9, "median_ttft_ms": 49.2}
+    (run / "serve.jsonl").write_text(json.dumps({**result, "request_rate": 4.0, "completed": 9}) + "\n")
     explained = " ".join(ml("collect", "--explain", str(run)).split())
     assert explained.endswith(f"`ml-metrics new NAME --from {run}` writes a test file that reads and judges these")
     said = " ".join(ml("new", "mine", "--from", str(run), "--command", "c").split())
