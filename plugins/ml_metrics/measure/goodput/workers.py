@@ -58,7 +58,8 @@ def split(kind: NDArray[np.uint8], time: Times, number: Numbers) -> list[Positio
 def _may_be_interleaved(kind: NDArray[np.uint8], steps: Positions, time: Times, number: Numbers) -> bool:
     """Return whether steps are repeated as they are when workers write side by side.
 
-    Where a job was started again, times rise throughout, and few steps are lower than the one before.
+    Where a job was started again, times rise throughout, and few steps are lower than the one before. An entry in
+    another place is no second worker: by time, one worker repeats steps only after a start.
     """
     if len(steps) < 2 * FEWEST_STEPS:
         return False
@@ -66,8 +67,12 @@ def _may_be_interleaved(kind: NDArray[np.uint8], steps: Positions, time: Times, 
     back, repeated = int((step[1:] <= step[:-1]).sum()), len(step) - len(np.unique(step))
     if not back or not repeated:
         return False
-    starts = int((kind == Kind.JOB_START).sum())
-    return bool((np.diff(time[steps]) < 0).any()) or (back > starts + 2 and COMMON * repeated <= 4 * back)
+    starts = np.sort(time[kind == Kind.JOB_START])
+    if (np.diff(time[steps]) < 0).any():
+        by_time = steps[np.argsort(time[steps], kind="stable")]
+        starts_before = np.searchsorted(starts, time[by_time], "right")
+        return bool(((np.diff(number[by_time]) <= 0) & (np.diff(starts_before) == 0)).any())
+    return back > len(starts) + 2 and COMMON * repeated <= 4 * back
 
 
 def _lanes(step: list[int], time: list[float]) -> list[list[int]]:
