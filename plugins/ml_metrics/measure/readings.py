@@ -46,6 +46,12 @@ MAX_DIMENSIONS = 2_000
 MAX_TEXTS = 1000
 MAX_KINDS, LONGEST_KIND = 20, 200
 """How many texts of one name may tell series apart, and how long they are."""
+WRITERS = frozenset({
+    "rank", "local_rank", "global_rank", "gpu", "gpu_id", "device", "device_id", "chip", "core", "worker",
+    "worker_id", "process", "process_index", "replica", "replica_id", "host", "host_id", "node", "node_id", "shard",
+    "thread",
+})  # fmt: skip
+"""Columns whose whole numbers tell series apart, as the text of others does."""
 LONGEST = 1 << 16
 """The characters of one text, as of a text in an event file."""
 LONGEST_UNIT = 30
@@ -350,6 +356,7 @@ class Readings:
         series: list[Series] = []
         files_of: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         numbers: defaultdict[str, set[str]] = defaultdict(set)  # by file
+        apart: dict[str, str] = {}
         only_null, some_null = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
         for place, sub_run, name in list(self._points):
             rows = self._points.pop((place, sub_run, name))
@@ -366,6 +373,8 @@ class Readings:
             stated = self._stated.get((place, name), POINTS)
             series.append(Series(folder or ".", tag, step, time, columns["value"], stated=stated))
             numbers[place].add(name)
+            if name.lower() in WRITERS and _tells_apart(columns["value"]):
+                apart[place] = name
             if self.by_file:
                 files_of[folder or ".", tag].append(place)
         told = [
@@ -390,7 +399,7 @@ class Readings:
             "Set file_name_prefix to separate them."
             for files, tags in together.items()
         ]
-        about_texts, texts = self._kept_texts(numbers)
+        about_texts, texts = self._kept_texts(numbers, apart)
         told += about_texts
         told += [
             f"{files}: {shortened_list(names)} in both files: their points are taken together. Files of different "
@@ -399,31 +408,35 @@ class Readings:
         ]
         return Found(series, (), told, self.files, {**texts, **self._texts_of_dimensions(labels), **self.metadata})
 
-    def _kept_texts(self, numbers: Mapping[str, set[str]]) -> tuple[list[str], dict[str, str]]:
-        """Warnings, and the texts that are the same in all lines. If files disagree, their names precede its name."""
+    def _kept_texts(self, numbers: Mapping[str, set[str]], apart: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+        """Warnings, and the texts that are the same in all lines. If files disagree, their names precede its name.
+
+        `apart`: by file, a column that may tell series apart.
+        """
         told: list[str] = []
         kept: dict[str, str] = {}
         for file, texts in self.texts.items():
             left_out: dict[str, list[str]] = {"text that differs from line to line": [], "text among numbers": []}
             varying, among = left_out.values()
-            kinds: list[str] = []
             for name, counts in texts.items():
                 if name in numbers.get(file, ()):
                     among.append(quoted(name))
                 elif counts is None or len(counts) > 1:
                     varying.append(quoted(name))
-                    kinds += [name] if counts and min(counts.values()) > 1 else []
+                    if counts and min(counts.values()) > 1:
+                        apart.setdefault(file, name)
                 else:
                     (text,) = counts
                     kept[name if kept.get(name, text) == text else f"{file}/{name}"] = text
             told += [
                 f"{file}: {what} was left out: {shortened_list(names)}" for what, names in left_out.items() if names
             ]
-            if kinds and file in numbers:
-                one = min(numbers[file])
-                example = f"{{{kinds[0]}}}/{one}: {path_to((one,))}"
+        for file, kind in apart.items():
+            if others := numbers.get(file, set()) - {kind}:
+                one = min(others)
+                example = f"{{{kind}}}/{one}: {path_to((one,))}"
                 told.append(
-                    f"{file}: the points of all {quoted(kinds[0])} are aggregated together; if it tells series apart, "
+                    f"{file}: the points of all {quoted(kind)} are aggregated together; if it tells series apart, "
                     f"name them by it in sources.documents, as {quoted(example)}"
                 )
         return told, kept
@@ -451,6 +464,12 @@ class Readings:
         for dimensions in every:
             shared &= dimensions.items()
         return frozenset(shared)
+
+
+def _tells_apart(values: NDArray[np.float64]) -> bool:
+    """Whether a few whole numbers come again and again."""
+    ids, counts = np.unique(values, return_counts=True)
+    return 1 < len(ids) <= 10_000 and int(counts.min()) > 1 and bool((ids == np.trunc(ids)).all())
 
 
 def as_written(

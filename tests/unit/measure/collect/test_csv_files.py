@@ -75,6 +75,27 @@ def test_a_text_that_may_tell_series_apart_is_named(tmp_path: Path) -> None:
     assert values(apart) == {"train/loss_final": 2, "val/loss_final": 2}
 
 
+@pytest.mark.parametrize(
+    ("column", "ids", "is_named"),
+    [
+        ("rank", (0, 1), True),
+        ("GPU", (0, 1), True),
+        ("rank", (0, 0), False),
+        ("rank", (0.5, 1), False),
+        ("lr", (0, 1), False),
+    ],
+)
+def test_a_number_that_may_tell_series_apart_is_named(
+    tmp_path: Path, column: str, ids: tuple[float, ...], is_named: bool
+) -> None:
+    rows = "".join(f"{step},{one},{step}\n" for step in range(3) for one in ids)
+    named = (
+        f"metrics.csv: the points of all '{column}' are aggregated together; if it tells series apart, "
+        f"name them by it in sources.documents, as '{{{column}}}/loss: $.loss'"
+    )
+    assert csv_of(tmp_path, f"step,{column},loss\n{rows}").warnings == ((named,) if is_named else ())
+
+
 def test_another_header_after_a_restart_counts_from_there(tmp_path: Path) -> None:
     found = csv_of(tmp_path, "step,loss\n1,2\nstep,lr,loss\n2,0.5,1\n")
     assert (values(found), found.warnings) == ({"loss_final": 1, "lr_final": 0.5}, ())
