@@ -184,7 +184,7 @@ def _notice(
         alone = f"No common cause is known{f' for {number}' if len(causes) > 1 else ''}."
         sentences.append(f"Cause of {number}: {cause}." if cause else alone)
     if len(causes) > MAX_NAMED:
-        sentences.append(f"And {len(causes) - MAX_NAMED:,} more causes.")
+        sentences.append(f"And {counted(len(causes) - MAX_NAMED, 'more cause')}.")
     if len(tests) > len(named):
         sentences.append(f"And {len(tests) - len(named):,} more: the dashboard lists them.")
     names = [(test, test.removeprefix(DEFINITION)) for test in named]

@@ -50,6 +50,18 @@ def test_an_update_is_written_once_and_the_next_one_later(tests: Tests) -> None:
     assert send_due_digests(tests.warehouse, tests.mail, datetime.now(UTC) + timedelta(hours=3)) == 0
 
 
+def test_an_update_of_one_cause_delays_none_of_another(tests: Tests) -> None:
+    other = {**NO_IMAGE, "image": f"{IMAGE}-2"}
+    for name in "ab":
+        tests.ended(name, **NO_IMAGE)
+    assert update(tests) == 1
+    tests.ended("c", **NO_IMAGE)
+    for name in "xy":
+        tests.ended(name, **other)
+    assert update(tests, 5 * MINUTE) == 1
+    assert tests.sent.subjects[-1] == f"1 test failed: {CAUSE}-2"
+
+
 def test_of_two_updates_on_both_sides_of_a_quarter_of_an_hour_one_is_written(
     tests: Tests, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,6 +217,31 @@ def test_tests_that_are_not_listed_are_counted(more: int, monkeypatch: pytest.Mo
         assert listed + int(re.findall(r"And (\d+) more", mass.text)[0]) == 4
 
 
+def test_the_cause_of_most_tests_is_first_and_further_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mass_failures, "MAX_NAMED", 2)
+    with night() as made:
+        for name, cause in (("a", ""), ("b", ""), ("c", ""), ("d", "image y"), ("e", "image x"), ("f", "image x")):
+            reasons = {"fingerprint": "f", "reasons": ["job_status:"], "at": made.now, "cause": cause}
+            made.warehouse.incidents.report(name, f"a run of {name}", **reasons)
+        made.sender()
+        (mass,) = made.on_duty
+        text = " ".join(mass.text.split())
+        assert "Cause of 2 tests: image x. Cause of 1 test: image y. And 1 more cause. And 4 more: " in text
+        assert [one.name for one in mass.links if one.name in "abcdef"] == ["e", "f"]
+
+
+def test_a_new_mass_failure_is_reported_while_one_of_days_ago_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with night() as made:
+        break_tests(made, "abcde")
+        made.now += 25 * HOUR
+        with monkeypatch.context() as patch:
+            patch.setattr(mass_failures, "post", gone)
+            break_tests(made, "xyz")
+        made.sender()
+        assert [one.kind for one in made.on_duty] == [MessageKind.MASS] * 2
+        assert made.on_duty[1].subject.endswith("3 tests failed within an hour: x, y and 1 more")
+
+
 def unrecorded(made: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a sender write what is due, and the warehouse be gone before it has a row."""
     with monkeypatch.context() as patch:
