@@ -248,7 +248,11 @@ def test_a_mail_of_the_morning_is_good_news_if_nothing_needs_a_person(
     needs: tuple[Line, ...], together: tuple[Line, ...], is_good: bool
 ) -> None:
     night = Night(NOON, NOON, 1, 1, needs, together, recovered=(Line("b", "was x"),), silent=(Line("c", "why"),))
-    assert night.notice("http://x").is_good is is_good
+    notice = night.notice("http://x")
+    assert notice.is_good is is_good
+    of_test = {one.name[-1]: one.link for one in notice.items if ": " in one.name}
+    assert of_test == {test: f"http://x/test?test={test}" for test in ("abc" if needs else "bc")}
+    assert [one.link for one in notice.items if one.name == "moved together"] == ["http://x/night"] * len(together)
 
 
 def test_what_is_held_is_told_once_with_what_its_subject_leaves_out() -> None:
