@@ -62,7 +62,7 @@ def run(arguments: Arguments) -> int:
     folder = run_folder(arguments.run_dir) if arguments.run_dir and not manifest else None
     root = Path(Settings.load().config_root)
     if not root.is_dir():
-        raise UsageError(f"{root}: the folder of test files does not exist")
+        raise UsageError(f"{root}: the folder of test files does not exist: create it, or set [ml_metrics] config_root")
     usual = {"image": "python:3.11", "owner": login_name(), **(_of_run(folder) if folder else {})}
     usual |= _of_manifest(manifest) if manifest else {}
     given = {name: value for name in QUESTIONS if (value := getattr(arguments, name))}

@@ -39,6 +39,12 @@ def test_options_become_a_test(configs: Path, capsys: pytest.CaptureFixture[str]
     assert "ml-metrics run hello-cpu" in out
 
 
+def test_a_missing_folder_of_test_files_says_what_to_do(configs: Path, ml: Shell) -> None:
+    configs.rmdir()
+    refused = f"{configs}: the folder of test files does not exist: create it, or set [ml_metrics] config_root"
+    assert refused in ml("new", "mine", "--command", "true", code=2)
+
+
 def test_a_finished_run_gives_program_and_conditions(configs: Path, tmp_path: Path) -> None:
     root = str(tmp_path / "runs")
     folder = RunFolder.of(Run("old", "old", "r", "local"), root)
