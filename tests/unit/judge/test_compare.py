@@ -237,6 +237,11 @@ def test_blocks_are_exact_with_ties(blocks: list[Block]) -> None:
     assert statistics.tail_probabilities(arms_of(blocks), 0.0) == pytest.approx(by_enumeration(blocks))
 
 
+def test_as_many_blocks_as_a_comparison_may_begin_with_are_exact() -> None:
+    arms = arms_of([([1.0, 2.0], [3.0, 4.0])] * 6)
+    assert statistics.tail_probabilities(arms, 0.0) == pytest.approx((6**-6, 1.0))
+
+
 def test_many_runs_are_nearly_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(3)
     for shift in (0.0, 0.3, 0.6):

@@ -377,6 +377,21 @@ def test_a_run_is_compared_with_runs_on_the_same_type_of_node(node: str, bound: 
     assert found.reason.endswith(f"; compared with runs on node type {node}")
 
 
+@pytest.mark.parametrize(
+    ("threshold", "note"),
+    [
+        ({"change_point": {}}, "compared with runs on node type fast"),
+        ({"percent_difference": 10}, "8 of 9 runs on node type fast: compared with all"),
+    ],
+)
+def test_failures_are_among_the_comparable_runs_of_a_rule_that_follows_the_level(
+    threshold: dict[str, Any], note: str
+) -> None:
+    past = history(VALUES[:16]) + [replace(row, outcome=Outcome.FAIL) for row in history(VALUES)[16:]]
+    found = verdict(condition(threshold, "less", **SAME), 105.0, past, attributes=on("fast"))
+    assert found.reason.endswith(f"; {note}")
+
+
 def test_a_run_whose_attributes_are_not_known_is_not_comparable() -> None:
     known = {key: node for key, node in on("fast").items() if key not in {"run-00001", "run-00003"}}
     assert verdict(RULE, 105.0, history(VALUES), attributes=known).baseline_points == 18
@@ -501,8 +516,9 @@ def test_a_metric_that_goes_on_in_another_unit_has_its_history_in_that_unit(rule
 def test_a_row_in_another_unit_changes_whole() -> None:
     old = replace(point(0, 0.12), unit="s", lower=0.1, upper=0.14, reference=0.11, spread=0.001)
     missing = replace(point(1, 0.12), unit="s", value=None, upper=0.14)
-    rows = in_newest_units([old, missing, replace(point(2, 121.0), unit="ms")])
-    assert [row.unit for row in rows] == ["ms"] * 3
+    newest = replace(point(3, 121.0), unit="ms", value=None)  # a run without a value tells nothing of its unit
+    rows = in_newest_units([old, missing, replace(point(2, 121.0), unit="ms"), newest])
+    assert [row.unit for row in rows] == ["ms"] * 4
     assert [rows[0].value, rows[0].lower, rows[0].upper, rows[0].reference, rows[0].spread] == pytest.approx(
         [120, 100, 140, 110, 1]
     )

@@ -219,6 +219,15 @@ def test_an_unconfirmed_value_is_stored_as_failed_and_fails_the_run() -> None:
     assert Judgement.from_document(json.loads(json.dumps(judgement.document()))) == judgement
 
 
+def test_neither_a_value_that_passes_nor_one_that_is_muted_waits_for_another_run() -> None:
+    for judgement in (
+        judged(confirmed_by(2, **TWICE), {"loss": 0.5}),
+        judged(confirmed_by(2, alert_for_oob_metrics=False), {"loss": 5.0}),
+    ):
+        assert judgement.unconfirmed == ()
+        assert "confirmed" not in judgement.verdicts[0].reason
+
+
 @pytest.mark.parametrize(
     ("within", "threshold", "value", "alerts"),
     [

@@ -265,3 +265,11 @@ def test_arms_on_nodes_of_their_own_decide_nothing() -> None:
         found.reason == "base and candidate never ran on the same host, so that versions and hosts cannot be told apart"
     )
     assert "in 4 of 4 blocks" in notes_of_hosts([run.host for run in runs])[0]
+
+
+def test_runs_on_hosts_that_are_not_known_change_no_host_and_the_last_block_may_be_short() -> None:
+    hosts = ["b", "a", "a", "a", "", "a", "a", "a", "a", ""]
+    assert notes_of_hosts(hosts) == [
+        "the host changed in 1 of 3 blocks (a, b): only runs on the same host are compared there"
+    ]
+    assert notes_of_hosts(hosts[1:4]) == []
