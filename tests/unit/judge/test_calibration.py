@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import Comparison, Condition
-from ml_metrics.judge import Calibration, calibrate, calibration
-from ml_metrics.judge.calibration import WINDOW, past_of, simulated, smallest_loss
+from ml_metrics.core.model import Outcome, Verdict, Watched
+from ml_metrics.judge import Calibration, Judgement, calibrate, calibration
+from ml_metrics.judge.calibration import WINDOW, calibrate_curve, past_of, simulated, smallest_loss
 from ml_metrics.judge.level import LevelRule, follow
-from ml_metrics.judge.replays import beginnings
+from ml_metrics.judge.replays import Replay, ReplayedRun, beginnings
 from ml_metrics.judge.shape import noise_of
-from unit.judge.cases import TEST, condition, history
+from unit.judge.cases import NOW, TEST, condition, history
 from unit.judge.test_shape import made
 
 
@@ -67,6 +68,41 @@ def test_a_rule_that_breaks_the_budget_gets_a_smallest_change_or_is_not_proposed
     assert first.condition["min_change"] == {"absolute": pytest.approx(2, rel=0.3)}
     assert second.rule
     assert (second.condition, second.rule.reason) == (None, "no smallest change keeps the budget")
+
+
+@pytest.mark.usefixtures("_few")
+@pytest.mark.parametrize(
+    ("factor", "number"), [(0.1, "0.22"), (1, "2.2"), (10, "22"), (1e5, "220000"), (1e6, "2200000.0")]
+)
+def test_a_smallest_change_has_two_digits_and_is_written_as_a_person_would(
+    factor: float, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarms = iter([[1], [1]])
+    monkeypatch.setattr(calibration, "beginnings", lambda _: next(alarms, []))
+    found = calibrated([value * factor for value in made("normal", 1, 60)]).condition
+    assert found
+    assert str(found["min_change"]["absolute"]) == number
+
+
+def test_what_is_said_of_a_curve_is_from_its_newest_run_and_nothing_if_that_could_not_be_judged() -> None:
+    def verdict(value: float, outcome: str, watched: Watched | None) -> Verdict:
+        return Verdict("curve/q", Outcome(outcome), value, None, "", watched=watched)
+
+    def of(*verdicts: Verdict) -> Calibration:
+        others = replace(verdicts[0], metric="curve/other", outcome=Outcome.FAIL)
+        runs = (ReplayedRun(str(at), NOW, Judgement((one, others), (), passed=True)) for at, one in enumerate(verdicts))
+        return calibrate_curve("curve/q", Comparison.LESS, Replay(tuple(runs)))
+
+    young = verdict(90, "insufficient_data", None)
+    outcomes = enumerate(["pass", "fail", "fail", "pass"])
+    judged = [verdict(100 + at, outcome, Watched(1, 2, "2 %", 3.14 + at, 2)) for at, outcome in outcomes]
+    whole = of(young, *judged)
+    assert whole.reason == (
+        "it is judged whole, which needs no number: finds 6.1 % in 3 runs; fails 2 of 4 runs, 1 alert"
+    )
+    assert (whole.runs, whole.noise.level, whole.condition) == (5, 101.5, None)
+    for runs in ([young], [young, *judged, verdict(100, "fail", None)]):
+        assert of(*runs).reason == "it is judged whole, which needs no number"
 
 
 @pytest.mark.usefixtures("_few")
@@ -134,6 +170,19 @@ def test_simulated_runs_have_the_noise_of_the_metric(family: str, monkeypatch: p
     assert again.level == pytest.approx(noise.level, rel=0.02)
     assert again.spread == pytest.approx(noise.spread, rel=0.4)
     assert (again.memory > 0.25) is (noise.memory > 0.25)
+
+
+def test_simulated_runs_keep_the_seasons_of_the_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "UNSEEN", 0)
+
+    def of_a_week(runs: Any) -> float:
+        rest = runs - np.mean(runs)
+        return float((rest[..., 7:] * rest[..., :-7]).mean() / (rest * rest).mean())
+
+    values = made("seasons", 2)
+    noise = noise_of(values)
+    assert noise.period == pytest.approx(7, abs=0.1)
+    assert of_a_week(simulated(values, noise)) > of_a_week(values) / 2 > 0.15
 
 
 @pytest.mark.parametrize("family", ["normal", "heavy", "modes", "memory"])

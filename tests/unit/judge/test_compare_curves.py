@@ -140,3 +140,18 @@ def test_two_runs_are_compared_by_the_noise_of_the_runs_before_both() -> None:
     assert equal.count(Answer.WORSE) + equal.count(Answer.BETTER) <= 3
     few = compared_curves_of_runs("curve/q", (earlier[0], slow), earlier[:3], 2.0, Kind())
     assert "10 are needed" in few.reason
+
+
+def test_of_two_runs_the_range_is_named_whose_change_is_the_greatest_beside_its_noise() -> None:
+    def of(number: int, left: float = 1.0, right: float = 1.0) -> Sweep:
+        noise = number * 7 % 11 / 5 - 1
+        values = (left * (1 + 0.1 * noise) if x < 64 else right * (1 + 0.005 * noise) for x in GRID)
+        return Sweep("q", "concurrency", tuple(map(SweepPoint, GRID, values)), better="lower")
+
+    earlier = [of(number) for number in range(22)]
+    found = compared_curves_of_runs("curve/q", (of(5), of(5, 3.0, 1.3)), earlier, 2.0, Kind())
+    assert (found.answer, found.where, found.change_percent) == (
+        Answer.WORSE, " from 64 on (concurrency)", pytest.approx(30, abs=1),
+    )  # fmt: skip
+    found = compared_curves_of_runs("curve/q", (of(5), of(5, 3.0)), earlier, 2.0, Kind())
+    assert (found.answer, found.where) == (Answer.WORSE, " up to 8 (concurrency)")

@@ -41,8 +41,10 @@ def curve(seed: int, change: Change = lambda _, y: y, grid: Sequence[float] = GR
     return Sweep("ttft", "concurrency", tuple(points), "", "ms", "lower")
 
 
-def judged(curves: Sequence[Sweep | None], name: str = "ttft", **condition: object) -> list[Verdict]:
-    """Judge one run after the other, each by those before it."""
+def judged(
+    curves: Sequence[Sweep | None], name: str = "ttft", rates: Sequence[Sweep] = (), **condition: object
+) -> list[Verdict]:
+    """Judge one run after the other, each by those before it. `rates`: another curve of each run."""
     config = RegressionTestConfig.model_validate({"curves": {name: {"comparison": "less", **condition}}})
     metric = f"curve/{name}"
     history: list[StoredMetric] = []
@@ -52,12 +54,13 @@ def judged(curves: Sequence[Sweep | None], name: str = "ttft", **condition: obje
         key, now = f"run-{number}", START + timedelta(days=number)
         metrics = [] if one is None else [Metric(metric, 100.0, name, "sweep", unit="%")]
         own = {} if one is None else {metric: one}
+        own |= {"curve/rate": rates[number]} if rates else {}
         (verdict,) = judge_run(
             config, metrics, history, status=JobStatus.SUCCESS, run_key=key, now=now, test="t", curves=own,
             read_curves=lambda keys, _, stored=stored: {at: each for at, each in stored.items() if at[0] in keys},
         ).verdicts  # fmt: skip
         verdicts.append(verdict)
-        stored |= {(key, metric): one} if one is not None else {}
+        stored |= {(key, tag): each for tag, each in own.items()}
         history.append(StoredMetric(key, now, metric, verdict.value, JobStatus.SUCCESS, verdict.outcome, test="t"))
     return verdicts
 
@@ -227,6 +230,33 @@ def test_the_benchmark_finds_what_it_plants_and_nothing_else() -> None:
     (family,) = [one for one in sweeps.FAMILIES if "InferenceX" in one.name]
     found = sweeps.measure(family, 1, np.random.default_rng(1), sweeps.Whole(family))
     assert (found["alarms"], [case for case, times in found["found"].items() if times]) == (0, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "below", "above"),
+    [
+        ({"comparison": "less"}, False, True),
+        ({"comparison": "greater"}, True, False),
+        ({"comparison": "within"}, True, True),
+        ({"comparison": "less", "traded_for": "rate"}, True, False),
+    ],
+)
+def test_the_bounds_of_a_curve_are_what_three_runs_show_on_its_worse_side(
+    condition: dict[str, str], below: bool, above: bool
+) -> None:
+    curves = [curve(seed, noise=0.05) for seed in range(14)]
+    rates = [_sweep(GRID, [x / y for x, y, *_ in one.points], "higher", "rate") for one in curves]
+    (verdict,) = judged(curves, rates=rates, **condition)[-1:]  # of a frontier, less is worse whatever its curves are
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.bounds is not None
+    assert verdict.watched is not None
+    margin = verdict.watched.found_in_3
+    assert margin > verdict.watched.floor == 2
+    assert verdict.bounds.inclusive
+    assert (verdict.bounds.lower, verdict.bounds.upper) == (
+        pytest.approx(100 - margin) if below else -math.inf,
+        pytest.approx(100 + margin) if above else math.inf,
+    )
 
 
 def test_an_open_loss_stays_open_until_two_runs_are_back() -> None:
