@@ -63,6 +63,12 @@ def test_a_curve_has_one_answer_and_says_where(
     assert found.certainty == pytest.approx(1 - 2 / math.comb(2 * runs, runs), abs=5e-4)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_where_curves_may_differ_is_said_before_it_is_certain(seed: int) -> None:
+    found = compared(lambda x, y: 2.7 * y if x == 8 else y, 2, seed)
+    assert (found.answer, found.where.strip()) == (Answer.UNDECIDED, "at 8 (concurrency)")
+
+
 def test_one_run_that_is_far_off_hides_no_difference() -> None:
     chance = random.Random(0)
     base = [curve(chance) for _ in range(20)]

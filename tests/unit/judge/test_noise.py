@@ -98,6 +98,13 @@ def test_modes_take_turns_and_levels_follow_each_other(seed: int) -> None:
     assert describe(levels).modes is None
 
 
+@pytest.mark.parametrize(("each", "are_modes"), [(10, False), (11, True)])
+def test_few_different_values_are_rounded_and_no_modes(each: int, are_modes: bool) -> None:
+    """A step between values in every third run at least, here 20 of 60, shows the noise within a mode."""
+    values = [100 + 20 * (run % 2) + 0.1 * (run // 2 % each) for run in range(60)]
+    assert (describe(values).modes is not None) is are_modes
+
+
 @pytest.mark.parametrize("family", ["normal", "heavy tails", "seasons", "variance", "spikes", "skewed", "memory .3"])
 def test_noise_that_holds_still_does_not_wander(family: str) -> None:
     one = FAMILIES[family]
