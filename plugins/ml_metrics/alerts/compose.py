@@ -68,10 +68,10 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
     # the subject, which chats show as well, and the first line of the mail
     line = f"{cut_name(report.test)} {state}{': ' if told else ''}{told}"
     line = f"{one_line(line, MAX_SUBJECT_LENGTH - len(SUBJECT_PREFIX) - len(more))}{more}"
+    listed = total if report.problems else 0
     for room in ROOMS:
         short = shortened(report, room)
         pictures = pictures_that_fit(one.picture for one in (*short.problems, *short.warned) if one.picture is not None)
-        listed = total if report.problems else 0
         values = _values(short, room, pictures={one.name for one in pictures}, total=listed, warned=len(report.warned))
         values |= {"line": line, "state": state, "headline": f"{one_line(told, MAX_HEADLINE_LENGTH)}{more}"}
         text, html = render("message.txt", values), render("message.html", values)
@@ -91,7 +91,7 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
         test=report.test,
         run_key=report.run_key,
         owner=report.owner,
-        reasons=first_reasons(reasons, total if report.problems else 0),
+        reasons=first_reasons(reasons, listed),
         warnings=first_reasons([Reason(one.name, f"Warning: {one.sentence}") for one in report.warned]),
         links=links_of([*report.buttons, *report.facts]),
         pictures=pictures,

@@ -189,9 +189,9 @@ def night_of(
         needs.append(Line(test.removeprefix(DEFINITION), f"{what}, since {one.opened_at:%Y-%m-%d}"))
     of_budget = {held[key].test for key in budgeted}
     for test, ending in ended.items():
-        why_silent = f" (held back: {BUDGET})" if test in of_budget else ""
+        why_silent = f"; held back: {BUDGET}" if test in of_budget else ""
         was = ", ".join(map(short_name, ending.reasons))
-        recovered.append(Line(test.removeprefix(DEFINITION), f"was {was}{why_silent}"))
+        recovered.append(Line(test.removeprefix(DEFINITION), f"works again (was: {was}{why_silent})"))
     silent = [
         _held_line(one)
         for one in sorted(held.values(), key=lambda one: (one.held_because, one.test))

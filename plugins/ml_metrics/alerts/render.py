@@ -55,7 +55,6 @@ def templates_of(package: str) -> Environment:
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
-        lstrip_blocks=True,
     )
 
 
@@ -72,10 +71,10 @@ def _plain(text: str, indent: int = 0) -> str:
     return printable(text).strip().replace("\n", "\n" + " " * (indent + 2))
 
 
-def _prose(text: str, indent: int = 0) -> str:
+def _prose(text: str) -> str:
     """A paragraph for plain text, in lines that a terminal shows whole. All but the first are indented."""
     flat = re.sub(r"\s+", " ", printable(text)).strip()
-    return textwrap.fill(flat, 78, subsequent_indent=" " * (indent + 2), break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(flat, 78, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 Escape = Callable[[str], str]

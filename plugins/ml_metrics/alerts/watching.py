@@ -113,7 +113,7 @@ class Outcome:
     tests: int
     broken: int
     messages: int
-    is_first: bool = False
+    is_first: bool
 
     def __str__(self) -> str:
         first = ", the first time, so that nothing is reported" if self.is_first else ""

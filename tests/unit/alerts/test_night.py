@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ LEVEL = {"metric_success_conditions": {"loss_final": {"comparison": "less", "suc
 RUNS = 16
 NOON = datetime(2026, 1, 21, 12, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+BROKE = ("out_of_bounds:loss",)
 
 
 def ended(opened: Warehouse, test: str, at: datetime, *verdicts: Verdict, owner: str = "o", failed: str = "") -> Run:
@@ -34,8 +36,7 @@ def ended(opened: Warehouse, test: str, at: datetime, *verdicts: Verdict, owner:
     return run
 
 
-def report(opened: Warehouse, test: str, at: datetime, **more: str) -> None:
-    reasons = ["out_of_bounds:loss"]
+def report(opened: Warehouse, test: str, at: datetime, reasons: Sequence[str] = BROKE, **more: str) -> None:
     opened.incidents.report(test, f"run of {test} at {at}", fingerprint="f", reasons=reasons, at=at, **more)
 
 
@@ -99,7 +100,7 @@ def test_what_comes_and_goes_within_the_budget_is_only_a_mark(series: Series) ->
     assert series.mails(days=5) == 0
     assert told() == []
     (mark,) = series.night().recovered
-    assert "the alert budget" in mark.text
+    assert "; held back: the alert budget" in mark.text
 
 
 def test_what_lasts_is_in_the_mail_of_the_morning(series: Series) -> None:
@@ -230,7 +231,7 @@ def test_each_section_has_what_matters_most_first_and_no_test_is_in_two() -> Non
         Line("", f"3 tests: node: n, {since}: c, d, e"),
         Line("", f"2 tests: image: a, {since}: a, b"),
     )
-    assert night.recovered == (Line("was", f"was {broke}"),)
+    assert night.recovered == (Line("was", f"works again (was: {broke})"),)
     assert night.silent == (
         Line("f", "acknowledged by vera"),
         Line("known", "acknowledged by vera: a new data set"),
@@ -239,6 +240,14 @@ def test_each_section_has_what_matters_most_first_and_no_test_is_in_two() -> Non
     assert [one.test for one in own.needs] == ["cheap", "new", "a"]
     assert (own.together, own.recovered, own.silent) == ((), (), ())
     assert night.headline.startswith("5 need a person, 2 causes moved several tests, 1 recovered, 3 silent; ")
+
+
+def test_what_was_broken_before_a_recovery_reads_as_a_sentence() -> None:
+    with warehouse() as opened:
+        report(opened, "t", NOON - DAY, ["job_status:failure/ExitCode:4", "change_point:loss"])
+        opened.incidents.close("t", "a later run", at=NOON - HOUR)
+        (told,) = night_of(opened, {}, NOON - DAY, NOON).recovered
+    assert told.text == "works again (was: the job failed: ExitCode:4, the level of loss changed)"
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,11 @@ def test_a_process_that_was_stopped_for_a_while_leaves_its_message_to_the_sender
     assert here.mails() == []
 
 
+def test_without_time_for_a_channel_the_message_is_left_to_the_senders(here: Sending) -> None:
+    assert not hurry(posted(here), here.mail, here.warehouse, outgoing.MARGIN_SECONDS)
+    assert (here.mails(), here.row.attempts) == ([], 0)
+
+
 def test_a_message_does_not_overtake_an_earlier_one_about_its_test(here: Sending) -> None:
     broken = posted(here)
     recovered = posted(here, run="run-2", kind=MessageKind.RECOVERED)

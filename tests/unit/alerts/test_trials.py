@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from ml_metrics.airflow import callbacks, warehouse
 from ml_metrics.alerts.trials import Start
 from ml_metrics.core.model import JobStatus
+from ml_metrics.pipeline.experiments import run_id_of
 from servers.channels import http_service
 from simulated_runs import (
     BAD,
@@ -32,6 +34,8 @@ from unit.alerts.mailbox import mails, text_of
 
 ALICE = "alice@example.com"
 IMAGE = {"image": "trainer:candidate"}
+OF_COMPARISON = run_id_of(str(UUID(int=1)), 1)
+"""The comparison states the result of its trials itself."""
 
 
 def trial(run: SimulatedRun, **start: Any) -> SimulatedRun:
@@ -187,6 +191,7 @@ def test_an_overdue_trial_is_reported_to_its_user() -> None:
         ({"run_type": "manual", "conf": {**IMAGE, "trial": "no"}}, "a@example.com"),
         ({"run_type": "scheduled", "conf": IMAGE}, "a@example.com"),
         ({"run_type": "manual", "conf": IMAGE, "triggering_user_name": "alice"}, None),
+        ({"run_type": "manual", "conf": {**IMAGE, "notify": ALICE}, "dag_run_id": OF_COMPARISON}, None),
     ],
 )
 def test_a_trial_that_never_started_is_known_by_its_configuration(

@@ -778,7 +778,7 @@ class RunWorkload(KubernetesPodOperator):
 
     def last_observed(self) -> Workload | None:
         """Return what was observed; if that is nothing, try once more without waiting for an outage to end."""
-        if self.observed is None and self.created:
+        if self.observed is None:
             try:
                 self.observed = self.observe()
             except OF_CLUSTER as error:

@@ -178,7 +178,7 @@ def chat_card(message: Message) -> dict[str, Any]:
     def escape(text: str) -> str:
         return html.escape(printable(text), quote=False)
 
-    lines = _lines(message, escape, reasons=12_000, warnings=4000, sentence=1600)  # Chat accepts 32,000 bytes in all
+    lines = _lines(message, escape, reasons=16_000, warnings=4000, sentence=1600)  # Chat accepts 32,000 bytes in all
     widgets: list[dict[str, Any]] = [{"textParagraph": {"text": line}} for line in lines]
     if buttons := _buttons(message, without_tags):
         shown = [{"text": title, "onClick": {"openLink": {"url": link}}} for title, link in buttons]

@@ -400,6 +400,8 @@ def test_restarts_of_the_plan_take_no_retry_away(process: Process) -> None:
         end = replace(pending, **failed)
         process.folder.write_workload(end)
         assert attempts.retries_left(process.folder, end, 0) is left
+        lost = replace(end, failure_reason="WorkerLost")
+        assert not attempts.retries_left(process.folder, lost, 0), "no fault ends what may still run"
         assert (attempts.end_of_round(process.folder, ti, 0) is None) is left
         if left:
             record_restart(process.folder, end)

@@ -78,10 +78,13 @@ def test_a_workload_that_may_still_run_is_removed(
         replace(LEFT, failure_reason=None, status=JobStatus.SUCCESS),
     ],
 )
-def test_nothing_else_is_removed(workload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_else_is_removed(
+    workload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     core = Core(AssertionError("the cluster is not asked"))
     gate(tmp_path, monkeypatch, core, workload)
     assert core.removed == []
+    assert caplog.text == "", "the cluster was asked"
 
 
 def test_a_cluster_that_does_not_answer_changes_no_verdict(

@@ -58,6 +58,11 @@ def test_what_fits_by_little_stays_whole_and_nothing_that_does_not(what: dict[st
     assert sent <= least_limit(message) <= most * sent
 
 
+def test_a_mail_filter_finds_the_test_in_a_header() -> None:
+    assert as_mail(replace(SMALL, test="nightly\n"))["X-ML-Metrics-Test"] == "nightly"
+    assert as_mail(SMALL)["X-ML-Metrics-Test"] is None
+
+
 def test_pictures_are_left_out_before_any_text() -> None:
     whole = replace(SMALL, pictures=(Picture("metric-1", b"\x89PNG" * 100, "a chart"),))
     least = least_limit(SMALL)

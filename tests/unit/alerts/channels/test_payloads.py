@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.alerts.channels import error_reporting, github, paging, sendgrid, webhook
 from ml_metrics.alerts.channels.mail import as_mail, fitted
-from ml_metrics.alerts.compose import compose
+from ml_metrics.alerts.compose import MAX_REASON_LENGTH, compose
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
 from ml_metrics.alerts.render import bullets, cut, cut_lines, size, units
 from unit.alerts.hostile import HOSTILE
@@ -132,6 +132,12 @@ def test_twenty_thousand_problems_are_counted(name: str) -> None:
     assert "metric 0 was" in everything
     shown = len(re.findall(r"metric \d+ was", everything)) // 2
     assert f"• and {20_000 - shown:,} more" in everything
+    assert shown == 10 or name == "pagerduty"
+
+
+def test_the_ten_longest_reasons_are_whole_in_a_card_of_google_chat() -> None:
+    card = webhook.chat_card(replace(MESSAGE, reasons=(Reason("r", "\u8a9e" * MAX_REASON_LENGTH),) * 10, warnings=()))
+    assert ["\u8a9e" * MAX_REASON_LENGTH in text for text in strings(card)].count(True) == 10
 
 
 @given(recipes)

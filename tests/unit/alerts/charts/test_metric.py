@@ -111,6 +111,11 @@ def test_the_axis_is_finite_for_constant_values() -> None:
         assert low < value < high
 
 
+@pytest.mark.parametrize(("axis", "limits"), [(Axis.LINEAR, (0.994, 1.006)), (Axis.LOG, (10**-0.018, 10**0.018))])
+def test_the_axis_of_a_chart_without_values_is_about_one(axis: Axis, limits: tuple[float, float]) -> None:
+    assert domain_of([run(1, math.nan)], axis) == pytest.approx(limits)
+
+
 def labels_of(spec: dict[str, Any]) -> list[list[str]]:
     """The labels of each axis of a drawn chart."""
     svg = re.sub(r"&#x?\w+;|&\w+;", " ", as_svg({**spec, "width": 600}))

@@ -56,6 +56,17 @@ def test_a_failure_is_explained_by_the_run_before_the_shift(rule: str) -> None:
     assert failed > 0
 
 
+@pytest.mark.parametrize(("before", "cause"), [(OLD, f"new image: {NEW}"), ("", "")])
+def test_an_image_is_new_only_where_that_of_the_run_before_is_known(before: str, cause: str) -> None:
+    condition = {"metric_success_conditions": {"loss_final": RULES["a bound"]}}
+    simulate(1, replace(with_test(good(), regression_test_config=condition), image=before))
+    broken = replace(with_test(good(loss_final=0.2), regression_test_config=condition), image=NEW)
+    state = RunState(simulate(2, broken))
+    problems = problems_of(state).urgent
+    with warehouse() as opened:
+        assert cause_of(broken.test, run_of(2), state, problems, warehouse=opened, log_lines=0) == cause
+
+
 def test_the_search_begins_before_the_runs_that_passed_at_the_new_level() -> None:
     condition = {"metric_success_conditions": {"loss_final": RULES["the level"]}}
     for number in range(BEFORE + 4):
