@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import night_of, send_due_digests
-from ml_metrics.alerts.night import Line, Night, Use
+from ml_metrics.alerts.night import Line, Night, Use, is_beyond_budget
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
 from ml_metrics.warehouse import StoredMessage, Warehouse, run_record
 from simulated_runs import NAME, START, SimulatedRun, failed, good, notify_about, simulate, with_test
@@ -162,6 +162,39 @@ def test_a_budget_states_what_it_sent_and_held_and_what_half_and_twice_of_it_wou
     ]
     assert night.lines()[-1] == f"alert budget   {night.budgets[0]}"
     assert night.notice("").sentences == (f"Alert budget: {night.budgets[0]}.",)
+
+
+@pytest.mark.parametrize(
+    ("others", "held"),
+    [
+        ([], False),
+        ([("a", 1.0, 1)], True),
+        ([("a", 1.0, 25)], False),
+        ([("strong", 2.0, 1)], False),
+        ([("strong", 2.0, -1)], False),
+        ([("a", 1.0, 1), ("strong", 2.0, 25)], True),
+        ([("own", 1.05, 1), ("own", 1.05, 2)], True),
+    ],
+    ids=["alone", "two metrics", "a day later", "two alarms", "a clock is ahead", "an alarm of before", "a first run"],
+)
+def test_an_alarm_is_held_by_the_metrics_and_the_alarms_of_the_last_day(
+    others: list[tuple[str, float, int]], held: bool
+) -> None:
+    """Noise alone brings 4.8e-5 of each judged metric in a night to the strength of this alarm, 7e-5 to any."""
+
+    def verdict(value: float) -> Verdict:
+        outcome = Outcome.PASS if value < 1.1 else Outcome.FAIL
+        return Verdict("loss", outcome, value, Bounds(upper=1.1), "no rise that lasts 3 runs", reference=1.0)
+
+    with warehouse() as opened:
+        for test, value, hours in others:
+            at = NOON - hours * HOUR
+            run = ended(opened, test, at, verdict(value))
+            if value > 1.1:
+                opened.messages.add(StoredMessage(test, run.key, test, "o", "broken", "h", at, (), "s", ()))
+        own = ended(opened, "own", NOON, verdict(1.12))
+        budgets = {"default": 6e-5}
+        assert is_beyond_budget(own, "o", [verdict(1.12)], opened, budgets, NOON) is held
 
 
 def test_a_night_of_the_past_has_what_was_broken_then(series: Series) -> None:

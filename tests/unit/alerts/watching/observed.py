@@ -61,7 +61,8 @@ class Observed:
         """Make the next pass, and forget the messages of the one before."""
         self.now += after
         self.messages.clear()
-        mail = MailSettings((), Outbox(str(self.folder / "outbox")), "http://airflow/ml-metrics", ("duty@example.com",))
+        outbox = Outbox(str(self.folder / "outbox"))
+        mail = MailSettings((), outbox, "http://airflow/ml-metrics", ("duty@example.com",), "tests@example.com")
         around = Surroundings(
             self.root,
             dags_folder=self.folder / "dags",

@@ -107,6 +107,21 @@ def test_a_new_name_is_recognised_by_the_file_or_the_definition(observed: Observ
     assert observed.messages == []
 
 
+@pytest.mark.parametrize(
+    ("file", "also", "is_new_name"), [("a.yaml", "", True), ("b.yaml", "", False), ("a.yaml", "twin", False)]
+)
+def test_another_definition_in_its_file_is_its_new_name_if_no_other_test_of_that_file_is_gone(
+    observed: Observed, file: str, also: str, is_new_name: bool
+) -> None:
+    sweep = {"sweep": {"lr": [1, 2]}, "params": {"lr": 1}} if also else {}
+    path = observed.write("nightly", "a.yaml", command=["train"], **sweep)
+    observed.passes()
+    path.unlink()
+    observed.write("every-night", file, command=["train", "longer"])
+    observed.passes()
+    assert ("It is named every-night now" in " ".join(observed.messages[0].text.split())) is is_new_name
+
+
 def test_of_two_new_tests_with_its_definition_the_one_in_its_file_has_the_new_name(observed: Observed) -> None:
     members = {"sweep": {"lr": [1, 2]}, "params": {"lr": 1}, "command": ["train", "{{ params.lr }}"]}
     observed.write("nightly", **members)
@@ -152,6 +167,15 @@ def test_the_folder_that_vanished_is_one_message_to_each_owner(observed: Observe
     observed.passes()
     assert observed.subjects == ["30 tests of vision are not running as defined"]
     assert "the folder of test files does not exist" in observed.messages[0].text
+
+
+def test_a_test_names_the_sender_of_a_message_about_it_alone(observed: Observed) -> None:
+    for name, sender in (("a", {"sender": "a@example.com"}), ("b", {"emails": ["b@example.com"]})):
+        observed.write(name, **sender)
+    observed.passes()
+    observed.paused |= {"a", "b"}
+    observed.passes()
+    assert {one.test: one.sender for one in observed.messages} == {"a": "a@example.com", "b": "tests@example.com"}
 
 
 def test_a_new_file_that_never_read_goes_to_whom_it_names(observed: Observed) -> None:
