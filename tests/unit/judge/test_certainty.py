@@ -65,6 +65,27 @@ def test_the_reason_says_that_a_history_is_constant_and_not_how_probable_noise_i
     assert "each of" not in verdict(rule, 9.0, history([3.0] * (runs - 1) + [3.001])).reason
 
 
+@pytest.mark.parametrize(
+    ("value", "comparison", "expected"),
+    [
+        (100.5, LESS, 1.1 * 51 / 101),  # one of 101 is the run itself
+        (101, LESS, 1.1 * 51 / 101),
+        (99, GREATER, 1.1 * 51 / 101),
+        (99, LESS, 1),
+        (99, WITHIN, 1),
+        (101.04, LESS, 1.1 / 101),  # the noise may be wider than 100 runs show, by 4 %
+        (102.08, LESS, 1.1 / 101 / 2**2.5),
+        (97.92, GREATER, 1.1 / 101 / 2**2.5),
+        (97.92, WITHIN, 1.1 / 101 / 2**2.5),
+        (1e9, LESS, LEAST_RATE),
+    ],
+)
+def test_the_rate_is_the_share_of_runs_and_falls_beyond_them(
+    value: float, comparison: Comparison, expected: float
+) -> None:
+    assert rate(value, [99.0, 101.0] * 50, comparison) == pytest.approx(expected)
+
+
 def test_no_rate_without_a_history() -> None:
     assert false_alarm_rate(5, [1.0] * 4, LESS) is None
     assert false_alarm_rate(5, [1.0, 2.0, 3.0, 2.0], LESS) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,56 @@ def test_the_memory_is_at_its_upper_end(residuals: list[float], spread: float, m
     assert memory_of(residuals, spread) == pytest.approx(memory, abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("values", "counts", "spread"),
+    [
+        ([100.0], False, 0),
+        ([100.0] * 10 + [109.0], False, 9 / math.sqrt(10)),  # few runs may hide an outlier from a robust spread
+        ([100.0] * 11 + [109.0], False, 0),
+        ([0.0] * 20, True, 0.5),
+        ([4.0] * 20, True, 2),
+        ([10.0] * 20, True, 0),
+        ([4.0] * 20, False, 0),
+    ],
+)
+def test_the_spread_of_few_runs_and_of_few_events_is_no_smaller_than_they_tell(
+    values: list[float], counts: bool, spread: float
+) -> None:
+    assert describe(values, counts=counts).spread == pytest.approx(spread)
+
+
+@pytest.mark.parametrize(("runs", "near"), [(3, 0), (4, 2 / 0.954), (40, 2 / 0.954)])
+def test_the_noise_between_neighbours(runs: int, near: float) -> None:
+    assert describe([100 + (-1.0) ** run for run in range(runs)]).near == pytest.approx(near)
+
+
+def week(day: int) -> float:
+    return 100 + (5 if day % 7 in {5, 6} else 0) + 0.1 * (day * 7 % 11)
+
+
+@pytest.mark.parametrize(("runs", "has_rhythm"), [(34, False), (35, True)])
+def test_a_rhythm_takes_five_weeks(runs: int, has_rhythm: bool) -> None:
+    assert (describe([week(day) for day in range(runs)], [(day % 7,) for day in range(runs)]).rhythm is not None) is (
+        has_rhythm
+    )
+
+
+def test_a_rhythm_of_weekdays_is_seen_where_nights_are_missing() -> None:
+    days = [day for day in range(120) if day % 5]
+    rhythm = describe([week(day) for day in days], [(place % 7, day % 7) for place, day in enumerate(days)]).rhythm
+    assert rhythm is not None
+    assert rhythm.key == 1
+    assert rhythm.offsets == pytest.approx([0] * 5 + [5] * 2, abs=0.6)
+
+
+def test_a_rare_mode_is_part_of_the_spread() -> None:
+    """Of 60 runs, 9 are at the other mode, which is fewer than the percentiles of a spread see."""
+    noise = describe([100 + 20 * (run % 7 == 3) + 0.1 * (run % 13) for run in range(60)])
+    assert noise.modes is not None
+    assert noise.spread == pytest.approx((noise.modes.high - noise.modes.low) * math.sqrt(0.15 * 0.85))
+    assert not noise.wanders
+
+
 def test_a_median_of_huge_values_is_finite() -> None:
     assert middle([1.7e308, 1.6e308]) == pytest.approx(1.65e308)
 
@@ -68,6 +119,9 @@ def test_the_error_of_a_distance_is_that_of_both_medians(count: int, factor: flo
         new = max(2.0, local) * error_of_mean(5, noise.memory)
         both = math.hypot(new, 2.0 * error_of_mean(count, noise.memory))
         assert noise.error(5, local) == pytest.approx(1.25 * factor * both)
+        shared = math.hypot(new * 1.5, 2.0 * error_of_mean(count, noise.memory))
+        assert noise.error(5, local, shared=2.25) == pytest.approx(1.25 * factor * shared)
+    assert replace(noise, lent=30.0).young == pytest.approx(1 + 3 / (count + 26))
 
 
 def test_a_rhythm_is_that_of_the_key_which_explains_most() -> None:
