@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.detectors.noise import FAMILIES
 from benchmarks.detectors.silent import SILENT, WANDERING
-from ml_metrics.judge.noise import Noise, describe, error_of_mean, memory_of, middle, spread_of
+from ml_metrics.core.kinds import Measure
+from ml_metrics.judge.noise import Floor, Noise, describe, error_of_mean, floor_of, memory_of, middle, spread_of
 
 WEEK = np.array([(place % 7,) for place in range(200)])
 
@@ -104,6 +106,41 @@ def test_a_rare_mode_is_part_of_the_spread() -> None:
     assert noise.modes is not None
     assert noise.spread == pytest.approx((noise.modes.high - noise.modes.low) * math.sqrt(0.15 * 0.85))
     assert not noise.wanders
+
+
+@pytest.mark.parametrize(
+    ("level", "spread", "rule", "size", "why"),
+    [
+        (200, 1, {}, 4, "2 %"),
+        (-200, 0.6, {}, 3, "1.5 %, since its noise is small"),
+        (200, 0.1, {}, 2, "1 %, since its noise is small"),
+        (200, 9, {"measure": Measure.LOSS}, 2, "1 %"),
+        (0.05, 1, {"measure": Measure.RATIO}, 0.001, "2 %"),
+        (0.8, 1, {"measure": Measure.RATIO}, 0.01, "1 points"),
+        (0.9, 1, {"measure": Measure.RATIO}, 0.01, "1 points"),
+        (0.999, 1, {"measure": Measure.RATIO}, 0.002, "0.2 points"),
+        (1, 1, {"measure": Measure.RATIO}, 0.002, "0.2 points"),
+        (95, 1, {"measure": Measure.RATIO}, 0.5, "0.5 points"),
+        (101, 9, {"measure": Measure.RATIO}, 2.02, "2 %"),
+        (10, 9, {"measure": Measure.COUNT}, 1, "one event"),
+        (200, 9, {"measure": Measure.COUNT}, 4, "2 %"),
+        (200, 1, {"percent": 5, "absolute": 10}, 10, "5 %, as stated"),
+        (200, 1, {"percent": 5, "absolute": 11}, 11, "11, as stated"),
+    ],
+)
+def test_the_smallest_change_that_matters_fits_the_metric(
+    level: float, spread: float, rule: dict[str, Any], size: float, why: str
+) -> None:
+    noise = Noise(30, level, spread, spread, [0.0], spread)
+    assert floor_of(noise, **rule) == Floor(pytest.approx(size), why)
+    young = floor_of(replace(noise, count=29), **rule)
+    assert young == (Floor(pytest.approx(4), "2 %") if "since" in why else Floor(pytest.approx(size), why))
+
+
+@pytest.mark.parametrize(("runs", "wanders"), [(24, False), (25, True)])
+def test_what_wanders_is_seen_from_25_runs_on(runs: int, wanders: bool) -> None:
+    """Down and up again, in steps as large as the noise between neighbours."""
+    assert describe([100.0 + abs(run - 12) for run in range(runs)]).wanders is wanders
 
 
 def test_a_median_of_huge_values_is_finite() -> None:
