@@ -13,9 +13,11 @@ import pytest
 
 from ml_metrics.airflow.callbacks import watch_all
 from ml_metrics.alerts import note_import_error, watching
+from ml_metrics.alerts.problems import PAUSED, UNREADABLE
 from ml_metrics.alerts.watching import last_commit, last_good_commit
+from ml_metrics.config.loading import load_tests
 from ml_metrics.core.settings import Settings
-from ml_metrics.warehouse.known_tests import KnownTests
+from ml_metrics.warehouse.known_tests import KnownTest, KnownTests
 from unit.alerts.watching.observed import Observed
 
 BROKEN = "name: nightly\nimage: i\nschedule: 0 3 * * *\ncommand: [c]\ntimout: 1h\n"
@@ -167,6 +169,24 @@ def test_the_folder_that_vanished_is_one_message_to_each_owner(observed: Observe
     observed.passes()
     assert observed.subjects == ["30 tests of vision are not running as defined"]
     assert "the folder of test files does not exist" in observed.messages[0].text
+
+
+def test_between_two_passes_files_are_read_again_and_airflow_is_not_asked(observed: Observed) -> None:
+    paths = {name: observed.write(name) for name in ("mended", "paused", "broken")}
+    observed.warehouse.known_tests.register(KnownTest("in-python", in_python=True, fingerprint="f"))
+    observed.passes()
+    good = paths["mended"].read_text()
+    paths["mended"].write_text("timout: 1h")
+    observed.paused.add("paused")
+    observed.passes()
+    paths["mended"].write_text(good)
+    paths["broken"].write_text("timout: 1h")
+    observed.write("new")
+    found = watching.tests_now(
+        observed.warehouse.known_tests.read(), load_tests(observed.root), observed.root, observed.now
+    )
+    problems = {name: [*test.problems] for name, test in found.items()}
+    assert problems == {"broken": [UNREADABLE], "in-python": [], "mended": [], "new": [], "paused": [PAUSED]}
 
 
 def test_a_test_names_the_sender_of_a_message_about_it_alone(observed: Observed) -> None:
