@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import json
 import re
 import zlib
@@ -203,13 +204,15 @@ def unpacked(data: bytes, most: int) -> bytes:
     Raises:
         UnreadableInputError: It is damaged, or there are more than `most` bytes in it.
     """
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    cut_off = f"is cut off, or holds more than {most:,} bytes"
     try:
-        content = unpacker.decompress(data, most)
-    except zlib.error as error:
+        content = _decompressed(io.BytesIO(data)).read(most + 1)
+    except EOFError as error:
+        raise UnreadableInputError(cut_off) from error
+    except (zlib.error, gzip.BadGzipFile) as error:
         raise UnreadableInputError(f"is damaged: {error}") from error
-    if not unpacker.eof:
-        raise UnreadableInputError(f"is cut off, or holds more than {most:,} bytes")
+    if len(content) > most:
+        raise UnreadableInputError(cut_off)
     return content
 
 

@@ -147,10 +147,11 @@ def test_a_document_is_read_behind_text_and_from_gzip(tmp_path: Path) -> None:
     result = (SAMPLES / "fio").rglob("*.json")
     (tmp_path / "fio.json").write_text(f"fio: a note [1]\n{{see}}\n{next(result).read_text()}")
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"accuracy": 0.5}'))
+    (tmp_path / "parts.json.gz").write_bytes(gzip.compress(b'{"recall": ') + gzip.compress(b"0.7}"))
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b"[" + b" " * 70_000_000 + b"]"))
     (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b'{"accuracy": 0.5}')[:-9])
     found = collected(tmp_path, sources={"documents": [{"files": ["*.gz"]}]})
-    assert by_name(found)["accuracy"].value == 0.5
+    assert (by_name(found)["accuracy"].value, by_name(found)["recall"].value) == (0.5, 0.7)
     assert any(name.endswith("/read/iops_median") for name in by_name(found))
     assert found.warnings == (
         "bomb.json.gz: not read: is cut off, or holds more than 67,108,864 bytes",
