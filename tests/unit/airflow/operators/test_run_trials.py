@@ -106,9 +106,11 @@ def test_a_comparison_that_is_resumed_at_every_point(airflow: Airflow) -> None:
     assert TASK.execute_complete(airflow.context) == result, "a cleared task reads the same journal"
     sent: list[tuple[Any, ...]] = []
     task = GiveAnswer(task_id="give_answer", post_answer=lambda *told: str(sent.append(told)))
-    with pytest.raises(AirflowFailException, match="1 worse"):
-        task.execute(airflow.context)
-    assert sent == [(KEY, read_result(str(airflow.root), KEY), "t", ("by_hand", ""))]
+    for params in (FORM, {}):
+        with pytest.raises(AirflowFailException, match="1 worse"):
+            task.execute({**airflow.context, "params": params})
+    answer = read_result(str(airflow.root), KEY)
+    assert sent == [(KEY, answer, test, ("by_hand", "")) for test in ("t", "")], "no test has the name None"
     assert "**1 worse**" in airflow.pushed["comment"]
     assert "<failure" in airflow.pushed["junit"]
 

@@ -111,17 +111,21 @@ def test_every_line_of_a_pod_is_in_the_task_log_however_fast_they_come(
 
 
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=-5))])
-def test_lines_that_the_triggerer_has_copied_are_not_asked_for_again(single: Process, zone: tzinfo) -> None:
+def test_lines_that_the_triggerer_has_copied_are_not_asked_for_again(
+    single: Process, zone: tzinfo, capsys: pytest.CaptureFixture[str]
+) -> None:
     earlier(single, POD)
     single.cluster.answers, single.cluster.there = [one(0)], True
     asked: list[dict[str, Any]] = []
+    pieces = [b"2026-01-02T03:04:05Z the li", b"nes after them\n"]
     del single.task._open_log
     single.task.client = SimpleNamespace(
-        read_namespaced_pod_log=lambda *_, **how: asked.append(how) or SimpleNamespace(stream=lambda _: [])
+        read_namespaced_pod_log=lambda *_, **how: asked.append(how) or SimpleNamespace(stream=lambda _: pieces)
     )
     last = datetime.now(zone) - timedelta(seconds=41.5)
     single.task.trigger_reentry(single.context(), {"status": "success", "last_log_time": last})
     assert {one["since_seconds"] for one in asked if one.get("follow")} <= {42, 43}
+    assert "[base] the lines after them" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("count", "answers"), [(2, (hosts(pod(0, 0), pod(1, 0)), SUCCEEDED)), (1, (one(0),))])
