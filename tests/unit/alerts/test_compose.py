@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -80,6 +81,17 @@ def test_warnings_are_marked_and_addresses_are_one_line() -> None:
     message = compose(replace(REPORT, warned=(LOSS,)), ["a@example.com\nBcc: b@example.com"], "me\n@example.com")
     assert message.warnings == (Reason(LOSS.name, f"Warning: {LOSS.sentence}"),)
     assert (message.recipients, message.sender) == (("a@example.com Bcc: b@example.com",), "me @example.com")
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(20, []), (25, ["and 5 more warnings"]), (2_020, ["and 2,000 more warnings"])]
+)
+def test_twenty_warnings_are_listed_and_the_others_are_counted(number: int, told: list[str]) -> None:
+    warned = tuple(replace(JOB, name=f"n{one}", sentence=f"warned {one}.", log=None) for one in range(number))
+    message = compose(replace(REPORT, warned=warned), [])
+    assert message.text.count("* Warning: warned ") == 20
+    for text in (message.text, message.html):
+        assert re.findall(r"and \S+ more warnings", text) == told
 
 
 def test_the_first_line_is_the_subject_and_the_sentence_follows_if_it_says_more() -> None:

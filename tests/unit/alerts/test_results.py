@@ -18,7 +18,7 @@ from ml_metrics.alerts import send_pending
 from ml_metrics.alerts.channels.mlflow import Mlflow
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.results import result_of
-from ml_metrics.core.model import Run
+from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.warehouse import StoredMessage
 from servers.channels import Answer, Request, http_service
 from servers.mlflow import MlflowService
@@ -69,6 +69,8 @@ def test_the_result_has_what_was_judged_the_cost_and_a_link(tmp_path: Path) -> N
     assert result.metrics == {"goodput": pytest.approx(80 / 185 * 100), "cost_usd": 12.5, "duration": 70}
     assert result.verdicts == {"loss": "fail: 0.7 is too much", "mfu": "pass: "}
     assert result.facts["image_digest"] == f"sha256:{'a' * 64}"
+    unknown = result_of(TEST, RUN, decided_run(tmp_path, workload=Workload(JobStatus.MISSED)), "")
+    assert (unknown.began_at, unknown.ended_at) == (0, 0), "a run whose times are unknown took no time"
 
 
 MLFLOW = """

@@ -159,7 +159,7 @@ def test_a_fault_begins_by_the_clock_of_its_pod_where_that_has_one(
 def test_the_pods_are_known_before_the_step_at_which_one_is_hit(
     process: Process, monkeypatch: pytest.MonkeyPatch, last: int
 ) -> None:
-    """The list of a busy cluster takes long, and there is one second from the step to its fault, which may come late."""
+    """The list of a busy cluster takes long, and there is one second from the step, however late, to its fault."""
     watch, lists = process.watch({"at": "step 40", "what": "kill", "where": "host 1"}), []
     known = process.cluster.list_namespaced_pod
     monkeypatch.setattr(

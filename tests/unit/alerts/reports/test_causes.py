@@ -210,15 +210,24 @@ def test_a_run_whose_end_is_not_known_is_compared_up_to_now(warehouse: Warehouse
 
 
 @pytest.mark.parametrize(
-    ("node", "value", "explained"),
-    [(SLOW, 103.0, True), (SLOW, 110.0, False), (SLOW, 101.0, False), ("node-3", 103.0, False), (None, 103.0, False)],
-    ids=["its node", "more than its node", "within bounds", "another node", "no node"],
+    ("node", "value", "day", "explained"),
+    [
+        (SLOW, 103.0, 81, True),
+        (SLOW, 110.0, 81, False),
+        (SLOW, 101.0, 81, False),
+        ("node-3", 103.0, 81, False),
+        (None, 103.0, 81, False),
+        (SLOW, 103.0, RUNS + 61, False),
+    ],
+    ids=["its node", "more than its node", "within bounds", "another node", "no node", "slow two months ago"],
 )
-def test_a_run_explained_by_its_node(warehouse: Warehouse, node: str | None, value: float, explained: bool) -> None:
+def test_a_run_explained_by_its_node(
+    warehouse: Warehouse, node: str | None, value: float, day: int, explained: bool
+) -> None:
     verdict = Verdict(
         metric="step_time_p50", outcome=Outcome.FAIL, value=value, bounds=Bounds(upper=102.0), rule="less than 102"
     )
-    sentence = NodeOfRun(run_of(81, "two"), workload(81, node=node), warehouse).sentence(verdict)
+    sentence = NodeOfRun(run_of(day, "two"), workload(day, node=node), warehouse).sentence(verdict)
     assert ("node, not change" in sentence) is explained
     assert (SLOW in sentence) is explained
 

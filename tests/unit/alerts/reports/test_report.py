@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,6 +128,17 @@ def test_a_run_that_failed_by_its_node(node: str, explained: bool) -> None:
 BAD = good("bad", accuracy_final=0.5, loss_final=0.3)
 
 
+@pytest.mark.parametrize(
+    ("recorded", "offered"),
+    [(True, ["Accept the new level", "It is a regression", "Measure again", "Acknowledge"]), (False, ["Acknowledge"])],
+)
+def test_nothing_that_needs_earlier_values_is_offered_about_a_test_without_rows(
+    recorded: bool, offered: list[str]
+) -> None:
+    report = last_of(with_test(BAD, metric_collection_config={"write_to_bigquery": recorded}))
+    assert [button.value for button in report.buttons] == ["Open the run", *offered]
+
+
 def recovery(*days: SimulatedRun, reported: tuple[str, ...], by: str | None = None) -> Report:
     """The report about the last of some runs, the second of which opened an incident."""
     keys = (run_of(2).key,)
@@ -189,6 +201,14 @@ def test_the_changed_image_of_the_first_failed_run_is_named() -> None:
     assert sentence.endswith("image_digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb.")
 
 
+def test_no_good_run_is_named_where_there_was_none() -> None:
+    (sentence,) = suspects(BAD_SUSPECTS, OTHER_IMAGE)
+    assert sentence == (
+        f"Look at run {run_of(1).key[:8]} of 2026-01-02 03:05, the first of 2 bad ones in a row; "
+        "no earlier run is known to be good."
+    )
+
+
 def test_changed_keys_of_the_test_file_are_named_without_secrets() -> None:
     before = with_test(good(), env={"TOKEN": "hunter1"}, timeout="1h")
     after = with_test(BAD_SUSPECTS, env={"TOKEN": "hunter2"}, timeout="2h")
@@ -215,11 +235,19 @@ def test_changes_are_named_for_a_run_that_was_not_stored() -> None:
     assert "image_digest: gcr.io/my-project/mnist@sha256:aaaa → gcr.io/my-project/mnist@sha256:bbbb" in " ".join(look)
 
 
-def test_problems_that_started_at_different_times_are_told_apart() -> None:
+@pytest.mark.parametrize(
+    ("earlier", "since"),
+    [
+        ([good()], rf"the last that passed was run {run_of(1).key[:8]} of \S+ \S+\. No recorded change in between"),
+        ([], "no earlier run passed"),
+    ],
+    ids=["it passed", "it never passed"],
+)
+def test_problems_that_started_at_different_times_are_told_apart(earlier: list[SimulatedRun], since: str) -> None:
     worse = good("worse", accuracy_final=0.5, throughput_final=float("nan"))
-    first, other = suspects(good(), BAD_SUSPECTS, worse)
+    first, other = suspects(*earlier, BAD_SUSPECTS, worse)
     assert first.startswith("This run is the first bad one; ")
-    assert other.startswith("accuracy_final: failed in 2 runs in a row, first in run ")
+    assert re.fullmatch(rf"accuracy_final: failed in 2 runs in a row, first in run \S+ of \S+ \S+; {since}", other)
 
 
 def test_a_failed_job_is_compared_with_the_last_successful_one() -> None:
