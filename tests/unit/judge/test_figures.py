@@ -393,6 +393,7 @@ def arms_to_compare() -> Iterator[tuple[str, list[tuple[list[float], list[float]
     yield "1,100 repeats", [(arm(1100, 0), arm(1100, 0.3))], 0.5, kinds[0]
     yield "zeros", [([0.0] * 6, [0.0] * 6)], 2.0, kinds[0]
     yield "ties", [([1.0, 1.0, 2.0, 2.0, 1.0, 1.0], [2.0, 2.0, 2.0, 1.0, 2.0, 2.0])], 2.0, kinds[0]
+    yield "constant blocks", [([level] * 2, [level] * 2) for level in map(float, range(90, 110))], 2.0, kinds[0]
     yield "an outlier", [(arm(12, 0), [*arm(11, 3), 900.0])], 2.0, kinds[0]
 
 

@@ -233,6 +233,13 @@ def test_a_changed_host_is_found_where_it_changed(factor: float, versions: float
     assert changed_at(runs_of(values[:11]), seconds[:11].tolist(), 2.0) is None, "too few runs"
 
 
+def test_a_loop_whose_noise_may_be_its_change_is_no_change() -> None:
+    seconds, values = 1 + 0.3 * np.random.default_rng(4).normal(size=24), np.ones(24)
+    seconds[9:] *= 1.1
+    values[9:] *= 1.1
+    assert changed_at(runs_of(values), seconds.tolist(), 2.0) is None
+
+
 def test_a_metric_that_moves_less_than_what_matters_is_no_reason_to_cut_a_block() -> None:
     seconds, values = np.ones(24), np.ones(24)
     seconds[9:], values[9:] = 1.3, 1.01

@@ -197,6 +197,11 @@ def test_a_name_in_the_subset_without_a_condition_is_skipped_with_a_reason() -> 
     assert "no condition covers it" in judgement.verdicts[1].reason
 
 
+def test_a_required_name_in_the_subset_needs_no_condition() -> None:
+    judgement = judged(config(required_metrics=["loss"], metric_subset_to_alert=["loss"]), {"loss": 9.0})
+    assert outcomes(judgement) == {"loss": "pass"}
+
+
 def test_partial_runs_are_not_judged() -> None:
     regression = config({"loss": FIXED, "acc": FIXED}, required_metrics=["steps"])
     judgement = judged(regression, {"loss": 99.0}, status="timeout", missing={"time_to_accuracy": "0.5"})

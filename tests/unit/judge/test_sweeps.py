@@ -21,7 +21,7 @@ from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.model import FAILED, JobStatus, Metric, Outcome, StoredMetric, Sweep, SweepPoint, Verdict
 from ml_metrics.judge import judge_run
-from ml_metrics.judge.sweeps import aligned, curve_state, points_of
+from ml_metrics.judge.sweeps import FLOOR, aligned, curve_state, points_of
 from ml_metrics.measure import collect_run
 from ml_metrics.store.run_folder import RunFolder
 
@@ -126,8 +126,9 @@ def test_failed_points_count_for_nothing_and_a_curve_of_them_is_no_number() -> N
         *_with(failed, [point._replace(y=0.0, mark=FAILED) if point.x > 90 else point for point in failed.points])
     )
     every = Sweep(*_with(failed, [point._replace(y=0.0, mark=FAILED) for point in failed.points]))
-    verdicts = judged([*healthy, some, every])
-    assert [one.outcome for one in verdicts[-2:]] == [Outcome.PASS, Outcome.NON_FINITE]
+    verdicts = judged([*healthy, some, every, Sweep(*_with(failed, []))])
+    assert [one.outcome for one in verdicts[-3:]] == [Outcome.PASS, Outcome.NON_FINITE, Outcome.NON_FINITE]
+    assert verdicts[-1].reason == "no point of the curve was measured"
 
 
 def _with(sweep: Sweep, points: Sequence[SweepPoint]) -> tuple[object, ...]:
@@ -280,6 +281,8 @@ def test_a_shift_along_a_frontier_is_no_loss_and_less_of_both_is_one() -> None:
         assert state is not None
         assert state.failing == is_worse
         assert (state.moved > 0.05) == ("load" in change)
+        reason = judged(latencies, rates=rates, traded_for="rate")[-1].reason
+        assert ("farther along the frontier than before" in reason) == ("load" in change), reason
 
 
 def test_a_better_curve_that_lasts_is_the_one_to_keep() -> None:
@@ -288,6 +291,17 @@ def test_a_better_curve_that_lasts_is_the_one_to_keep() -> None:
     back = judged([*runs, *(curve(100 + seed) for seed in range(3))])[-1]
     assert back.outcome is Outcome.FAIL
     assert "everywhere by +2" in back.reason
+
+
+def test_a_better_curve_is_kept_from_its_twelfth_run_on() -> None:
+    """Before, it is part of the noise. The eight runs before are the fewest that it is better than."""
+    better = lambda _, y: 0.8 * y  # noqa: E731
+    runs = [*(curve(seed) for seed in range(8)), *(curve(50 + seed, better) for seed in range(12))]
+    eleven, twelve = (curve_state(runs[:end], 1) for end in (19, 20))
+    assert eleven is not None
+    assert twelve is not None
+    assert eleven.parts[0].margin > 0.5
+    assert twelve.parts[0].margin == FLOOR
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,7 @@ def test_the_position_of_a_metric() -> None:
     assert position(row(2.2, 2.0, better="higher"))[1] == pytest.approx(-shift)
     assert position(row(2.2, 2.0, better="", lower=1.0))[1] == pytest.approx(-shift)
     assert position(row(2.2, 2.0, unit="GiB"))[0] == "memory"
+    assert position(row(2.2, 2.0, baseline_points=5))[2] > 2 * noise
 
 
 @pytest.mark.parametrize(
