@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.alerts import hurry, send_due_digests
+from ml_metrics.alerts import hurry, runs, send_due_digests
 from ml_metrics.alerts.mass_failures import post_updates
+from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse import KnownTest, open_warehouse
 from ml_metrics.warehouse.incidents import Incidents
@@ -136,6 +137,19 @@ def test_of_gates_that_end_at_the_same_moment_one_is_the_first(tests: Tests, mon
             tests.ended(name, **NO_IMAGE)
     assert tests.sent.subjects == ["a failed: never started: the image cannot be pulled"]
     assert update(tests) == 1
+
+
+def test_a_test_that_was_the_first_and_could_not_tell_is_the_first_again(
+    tests: Tests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gate ended after it had claimed the cause, and before it wrote its message."""
+    with monkeypatch.context() as ends:
+        ends.setattr(runs, "post", gone)
+        with pytest.raises(WarehouseError):
+            tests.ended("a", **NO_IMAGE)
+    for name in "ab":
+        tests.ended(name, **NO_IMAGE)
+    assert tests.sent.subjects == ["a failed: never started: the image cannot be pulled"]
 
 
 def test_a_test_in_quarantine_never_joins(tests: Tests) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -21,6 +22,7 @@ from ml_metrics.store import storage
 from ml_metrics.store.markers import Markers
 from ml_metrics.warehouse import MessageState, open_warehouse
 from ml_metrics.warehouse.incidents import Incidents
+from ml_metrics.warehouse.messages import Messages
 from unit.alerts.sending import DOWN, Fake, Sending, gone, message
 
 if TYPE_CHECKING:
@@ -211,6 +213,25 @@ def test_a_warehouse_that_hangs_or_fails_delays_nothing(here: Sending, monkeypat
     assert hurry(one, here.mail, None)
     assert len(here.mails()) == 1
     assert here.rows == []
+
+
+def test_a_warehouse_that_hangs_once_the_message_has_arrived_leaves_its_record_to_a_sender(
+    here: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, one = Event(), posted(here)
+
+    def hangs(*_: object) -> bool:
+        over.wait(5)
+        return True
+
+    with monkeypatch.context() as patched:
+        patched.setattr(outgoing, "MARGIN_SECONDS", 0.0)
+        patched.setattr(Messages, "finish", hangs)
+        assert hurry(one, here.mail, here.warehouse, 0.2)
+    over.set()
+    (marker,) = here.mail.markers.all()
+    record(one.folder, marker.document, here.mail.markers, here.warehouse)
+    assert (here.row.state, here.row.attempts, len(here.mails())) == (MessageState.SENT, 1, 1)
 
 
 def test_a_message_that_can_wait_is_held_until_another_summarises_it(here: Sending) -> None:

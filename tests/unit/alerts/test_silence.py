@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
 
 from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.alerts import send_due_digests
@@ -31,11 +34,13 @@ def test_lasting_silence_is_in_the_digest_once() -> None:
     run_and_notify(range(10, 14))
     assert held() == [(SENTENCE,)]
     with warehouse() as open_warehouse:
-        assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC)) == 0, "it can wait for a day"
-        assert send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC) + timedelta(days=1)) == 1
-    (mail,) = mails()
-    assert SENTENCE in text_of(mail)
-    assert "a condition that does not decide" in text_of(mail)
+        mail, now = load_mail_settings(), datetime.now(UTC)
+        assert send_due_digests(open_warehouse, mail, now) == 0, "it can wait for a day"
+        assert send_due_digests(open_warehouse, mail, now + timedelta(days=31)) == 0, "after a month it is no news"
+        assert send_due_digests(open_warehouse, mail, now + timedelta(days=1)) == 1
+    (sent,) = mails()
+    assert SENTENCE in text_of(sent)
+    assert "a condition that does not decide" in text_of(sent)
     run_and_notify(range(14, 16))
     assert held() == []
 
@@ -47,7 +52,14 @@ def test_a_second_condition_that_falls_silent_is_told_beside_the_first() -> None
     assert [reason.partition(":")[0] for (reason,) in held()] == ["gone_*", "lost_*"]
 
 
-def test_a_quarantined_test_is_left_alone() -> None:
-    quarantine = {"until": "2999-12-31", "reason": "the data set moves", "owner": "vision-team"}
-    run_and_notify(range(1, 13), with_test(RUN, quarantine=quarantine))
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"quarantine": {"until": "2999-12-31", "reason": "the data set moves", "owner": "vision-team"}},
+        {"metric_collection_config": {"write_to_bigquery": False}},
+    ],
+    ids=["in quarantine", "no longer recorded"],
+)
+def test_a_test_in_quarantine_or_without_rows_is_left_alone(changed: dict[str, Any]) -> None:
+    run_and_notify(range(1, 13), with_test(RUN, **changed))
     assert held() == []

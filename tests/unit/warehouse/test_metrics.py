@@ -13,7 +13,7 @@ from unit.warehouse.records import MONDAY, TEST, record, verdict
 if TYPE_CHECKING:
     import pytest
 
-    from ml_metrics.warehouse import Warehouse
+    from ml_metrics.warehouse import RunRecord, Warehouse
 
 WEEK = timedelta(days=7)
 BAD = {"accuracy_final": Outcome.FAIL}
@@ -24,6 +24,20 @@ def test_values_are_newest_first_and_limited(warehouse: Warehouse) -> None:
     assert [run.timestamp for run in warehouse.runs.newest(TEST, 2)] == [MONDAY + timedelta(days=day) for day in (4, 3)]
     assert [value.value for value in warehouse.metrics.values(TEST, "accuracy_final", 3)] == [4.0, 3.0, 2.0]
     assert warehouse.metrics.values(TEST, "no_such_metric") == []
+
+
+def test_the_metrics_of_runs_are_read_however_far_apart_the_runs_ended(warehouse: Warehouse) -> None:
+    def of(day: int, test: str = TEST) -> RunRecord:
+        judged = replace(verdict("loss_final", Outcome.PASS, float(day)), reference=2.0)
+        return with_verdicts(record(day, {"loss_final": float(day), "unjudged": 9.0}, test=test), [judged])
+
+    runs = [of(day) for day in (0, 2, 400)]
+    warehouse.load_all([*runs, of(1), of(2, "another")])
+    ends = {run.key: run.job.timestamp for run in runs}
+    found = warehouse.metrics.of_runs(TEST, {**ends, "unknown": MONDAY})
+    assert [sorted(row.value for row in found[run.key]) for run in runs] == [[0.0, 9.0], [2.0, 9.0], [9.0, 400.0]]
+    assert found["unknown"] == []
+    assert sorted(row.value for row in warehouse.metrics.judged(ends)) == [0.0, 2.0, 400.0]
 
 
 def test_broken_metrics(warehouse: Warehouse) -> None:

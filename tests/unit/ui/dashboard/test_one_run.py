@@ -174,15 +174,21 @@ def test_a_curve_is_drawn_over_its_envelope(browser: TestClient, warehouse: Ware
     assert "The curves of this run cannot be shown" in browser.get(f"/run?run={run.key}").text
 
 
-def test_a_judged_curve_over_a_load_is_drawn_beside_those_before(browser: TestClient, warehouse: Warehouse) -> None:
-    for ago in (1, 0):
+@pytest.mark.parametrize(
+    ("earlier", "shown", "highest"), [(1, "1 run", 3.0), (20, "20 runs", 22.0), (25, "20 runs", 22.0)]
+)
+def test_a_judged_curve_over_a_load_is_drawn_beside_the_twenty_before(
+    browser: TestClient, warehouse: Warehouse, earlier: int, shown: str, highest: float
+) -> None:
+    for ago in range(earlier, -1, -1):
         run = recorded("serving", ago, metric="curve/</script>")
         sweep = Sweep("</script>", "rate", (SweepPoint(1.0, 2.0 + ago),), "1/s", "ms", "lower")
         warehouse.load(replace(run, sweeps=(sweep,)))
     text = browser.get(f"/run?run={run.key}").text
     assert "&lt;/script&gt; over rate" in text
-    assert "the range of 1 run before" in text
-    assert '"low": 3.0' in text or '"low":3.0' in text
+    assert f"the range of {shown} before" in text
+    ends = dict(re.findall(r'"(low|high)": ?([\d.]+)', text))
+    assert ends == {"low": "3.0", "high": str(highest)}
     assert "</script> over" not in text
 
 
