@@ -272,6 +272,7 @@ CURVES = {
     "worse twice": curves(lambda run, x: 1.07 if 16 <= run < 21 or run >= 30 else 1),
     "one run is back": curves(lambda run, x: 1.07 if run >= 20 and run != 30 else 1),
     "a little worse": curves(worse(2.5)),
+    "worse by the floor alone": curves(worse(2, first=30), seed=100),
     "worse behind the knee": curves(worse(30, least=64)),
     "worse up to the knee": curves(worse(25, most=16)),
     "one point is worse": curves(worse(60, least=8, most=8)),

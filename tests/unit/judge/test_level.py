@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -290,6 +291,15 @@ def test_a_level_that_is_lost_again_soon_after_it_was_back_is_flaky(
     found = follow(values, LevelRule(worse=1))
     kinds = [found.at(run).kind for run in (149, 152, 162, second + 2, second + 12)]
     assert kinds == [None, kind, None, kind, after]
+
+
+@pytest.mark.parametrize("seed", [86, 109, 153])
+def test_another_mix_of_two_modes_is_told_in_a_run_of_the_worse_one(seed: int) -> None:
+    random = Random(seed)
+    values = [100 + 20 * (random.random() < (0.3 if run < 60 else 0.9)) + random.gauss(0, 1) for run in range(110)]
+    found = follow(values, LevelRule(worse=1))
+    kinds = [found.at(run).kind for run in range(110)]
+    assert values[kinds.index(LossKind.MIX)] > 110
 
 
 @pytest.mark.parametrize(("runs", "kind"), [(30, LossKind.FLAKY), (31, None)])

@@ -189,6 +189,14 @@ def test_modes_take_turns_and_levels_follow_each_other(seed: int) -> None:
     assert describe(levels).modes is None
 
 
+def test_modes_are_five_spreads_apart_at_least() -> None:
+    low = [0.1 * place for place in range(-10, 11)]
+    apart = 5 * spread_of(low, coarse=True)
+    for high, are_modes in ((math.nextafter(apart, 0), False), (apart, True)):
+        values = [value for both in zip(low, [high] * 21, strict=True) for value in both]
+        assert (describe(values).modes is not None) is are_modes
+
+
 @pytest.mark.parametrize(("each", "are_modes"), [(10, False), (11, True)])
 def test_few_different_values_are_rounded_and_no_modes(each: int, are_modes: bool) -> None:
     """A step between values in every third run at least, here 20 of 60, shows the noise within a mode."""

@@ -132,6 +132,7 @@ def found(values: list[float], **newest: object) -> tuple[float, str | None, str
         ([*[100.0] * 40, *[130.0] * 30, *[102.0] * 20], (102, "88", None)),
         ([*[100.0] * 40, *[130.0] * 30, *[116.0] * 20], (130, "69", "70")),
         ([*[100.0] * 20, *[130.0] * 20, *[160.0] * 20, *[130.0] * 20], (100, "19", "20")),
+        ([100.0 + int(each) for each in "1101120011113453553334"], (101, "11", "13")),
     ],
 )
 def test_the_reference_is_the_level_before_the_change_that_is_open(
