@@ -27,7 +27,7 @@ from ml_metrics.judge.bounds import (
     span_of,
 )
 from ml_metrics.judge.judgement import AlertKind
-from unit.judge.cases import TEST, condition, config, history, judged, point, verdict
+from unit.judge.cases import TEST, condition, config, history, judged, noisy, point, verdict
 
 INF = math.inf
 FOUR = [10.0, 12.0, 14.0, 16.0]  # mean 13, population sd sqrt(5), median 13, MAD 2
@@ -388,6 +388,13 @@ def test_a_baseline_begins_at_the_last_change_of_level() -> None:
     found = verdict(SPREAD, 96.0, history(steps_of((110, 40), (90, 20))))
     assert (found.outcome, found.baseline_points) == (Outcome.FAIL, 20)
     assert "since the level changed in run run-00040 of 2026-02-10" in found.reason
+
+
+def test_a_level_that_the_newest_run_has_left_begins_with_the_first_of_its_runs() -> None:
+    """Also where that run is near enough to the others to be no outlier."""
+    values = [*noisy([(100, 50)], 17), *noisy([(120, 12)], 17, noise=5.0), 100.0]
+    found = verdict(condition({"mads_from_median": 4}, "greater"), 90.0, history(values))
+    assert "since the level changed in run run-00050" in found.reason
 
 
 def test_small_losses_that_passed_do_not_add_up() -> None:

@@ -293,6 +293,28 @@ def test_a_level_that_is_lost_again_soon_after_it_was_back_is_flaky(
     assert kinds == [None, kind, None, kind, after]
 
 
+@pytest.mark.parametrize("seed", [80, 854])
+def test_values_that_a_baseline_knew_too_often_are_no_new_level(seed: int) -> None:
+    random = Random(seed)
+    values = [100 + 6 * (random.random() < (0.3 if run < 46 else 0.95)) + random.gauss(0, 1) for run in range(60)]
+    assert not any(failing(values, LevelRule(worse=1, min_runs=7)))
+
+
+@pytest.mark.parametrize("seed", [48, 192])
+def test_a_level_that_was_known_before_is_no_loss_where_a_healthy_week_is_among_its_runs(seed: int) -> None:
+    """A search of the whole series takes the last three stretches for one level, of far more runs than are asked."""
+    before = [(100, 12), (105, 23), (100, 7), (105, 14), (100, 29), (105, 6), (100, 20)]
+    values = noisy([*before, (105, 14), (100, 9), (105, 19)], seed)
+    assert not any(failing(values, LevelRule(worse=1, min_runs=14))[78:])
+
+
+@pytest.mark.parametrize(("newest", "kept"), [(-4.0, -10), (-4.0 * (1 - 1e-9), 0)])
+def test_a_better_level_is_kept_from_a_run_on_that_is_better_by_the_floor(newest: float, kept: float) -> None:
+    """It has eleven runs already, but so far there were too few before them."""
+    values = [*[0.0] * 8, *[-10.0] * 11, newest, newest]
+    assert follow(values, LevelRule(worse=1, absolute=4.0)).at(-1).reference == kept
+
+
 @pytest.mark.parametrize("seed", [86, 109, 153])
 def test_another_mix_of_two_modes_is_told_in_a_run_of_the_worse_one(seed: int) -> None:
     random = Random(seed)
