@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Reason
+from ml_metrics.core.text import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -61,7 +62,7 @@ def templates_of(package: str) -> Environment:
 @cache
 def _templates() -> Environment:
     environment = templates_of("ml_metrics.alerts")
-    environment.filters |= {"plain": _plain, "prose": _prose, "printable": printable}
+    environment.filters |= {"plain": _plain, "prose": _prose, "printable": printable, "counted": counted}
     environment.tests["link"] = is_link
     return environment
 
@@ -144,12 +145,11 @@ def bullets(
     longest: int = 600,
     escape: Escape = printable,
     measure: Measure = units,
-    more: str = "more",
+    noun: str = "",
 ) -> list[str]:
     """A line for each problem, as many as fit, and one that counts the others."""
-    note = "• and {:,} {}"
     lines: list[str] = []
-    left = limit - measure(note.format(len(reasons), more)) - 1
+    left = limit - measure(_and_more(len(reasons), noun)) - 1
     for reason in reasons[:most]:
         room = min(longest, left - measure("• ") - 1)
         if room < min(longest, MIN_SENTENCE):
@@ -157,7 +157,11 @@ def bullets(
         lines.append(f"• {cut(reason.sentence, room, escape=escape, measure=measure)}")
         left -= measure(lines[-1]) + 1
     rest = len(reasons) - len(lines)
-    return [*lines, note.format(rest, more)] if rest else lines
+    return [*lines, _and_more(rest, noun)] if rest else lines
+
+
+def _and_more(number: int, noun: str) -> str:
+    return f"• and {counted(number, f'more {noun}') if noun else f'{number:,} more'}"
 
 
 def fitting(links: Iterable[Fact], *, limit: int, most: int, measure: Measure = units) -> list[Fact]:

@@ -10,6 +10,7 @@ from ml_metrics.alerts.channels.channel import JsonService
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.render import cut, printable
 from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.text import counted
 
 HOST = "https://clouderrorreporting.googleapis.com"
 MAX_TEXT, MAX_NAME = 8000, 500
@@ -34,7 +35,8 @@ class ErrorReporting(JsonService):
         # further problems are counted in one event more: each event is a request
         reasons = message.reasons[:20]
         if more := len(message.reasons) - len(reasons):
-            reasons = (*reasons, Reason("more", f"{more:,} more problems of test {message.test} are not listed here"))
+            hidden = f"not listed here: {counted(more, 'more problem')} of test {message.test}"
+            reasons = (*reasons, Reason("more", hidden))
         address = f"{self.host}/v1beta1/projects/{self.project}/events:report"
         where = f"{len(reasons)} events in project {self.project}"
         return where, [(address, event(message, reason)) for reason in reasons]

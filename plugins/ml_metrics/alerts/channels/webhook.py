@@ -107,7 +107,7 @@ MENTION = re.compile(r"@(?=(?:all|channel|everyone|here)\b)", re.IGNORECASE)
 
 def slack_blocks(message: Message) -> dict[str, Any]:
     """Headline, problems and links. Notifications, and Mattermost, show `text`."""
-    warnings = bullets(message.warnings, limit=MAX_WARNINGS_LENGTH, escape=escaped, more="more warnings")
+    warnings = bullets(message.warnings, limit=MAX_WARNINGS_LENGTH, escape=escaped, noun="warning")
     room = MAX_BLOCK_LENGTH - units("\n".join(warnings)) - 1
     reasons = [*bullets(message.reasons, limit=room, escape=escaped), *warnings]
     links = [
@@ -194,7 +194,7 @@ def chat_card(message: Message) -> dict[str, Any]:
 
 def _lines(message: Message, escape: Escape, *, reasons: int, warnings: int, sentence: int) -> list[str]:
     listed = partial(bullets, longest=sentence, escape=escape, measure=size)
-    return [*listed(message.reasons, limit=reasons), *listed(message.warnings, limit=warnings, more="more warnings")]
+    return [*listed(message.reasons, limit=reasons), *listed(message.warnings, limit=warnings, noun="warning")]
 
 
 def _buttons(message: Message, escape: Escape) -> list[tuple[str, str]]:

@@ -70,7 +70,7 @@ def _read(arguments: Arguments, spool: Spool) -> list[str]:
     with Progress() as progress:
         for count, (name, one) in enumerate(runs_of(source, reading, problems), 1):
             spool.add(name, one)
-            progress.show(f"{count} runs read")
+            progress.show(f"{counted(count, 'run')} read")
     spool.left_out.update(reading.left_out)
     return problems
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ml_metrics.alerts import NODE_DAYS, NODE_METRICS, nodes_found
 from ml_metrics.core.money import money_of
+from ml_metrics.core.text import counted
 from ml_metrics.core.values import start_of_day
 from ml_metrics.measure.efficiency import Bill, bill_of, bills_by, csv_rows, troubles_of, words_of
 from ml_metrics.ui.dashboard.links import choice, span_of, text
@@ -92,7 +93,7 @@ def _nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Pa
     if len(found.effects) > MOST_NODES:
         notices.append(f"{len(found.effects):,} nodes; the first {MOST_NODES:,} are shown.")
     if found.unknown:
-        notices.append(f"{found.unknown:,} runs are left out: the node that they were on is not recorded.")
+        notices.append(f"Left out: {counted(found.unknown, 'run')} whose node is not recorded.")
     return Page(
         "fleet.html",
         {

@@ -76,8 +76,8 @@ def test_ten_problems_are_listed_or_as_many_as_a_service_shows_and_none_is_longe
     lines = bullets(reasons(*"abcdefghijk", length=1000), limit=10_000)
     assert lines == [*(f"• {letter * 599}…" for letter in "abcdefghij"), "• and 1 more"]
     assert bullets(reasons("a", length=600), limit=10_000) == [f"• {'a' * 600}"]
-    lines = bullets(reasons(*"abc", length=90), limit=200, most=2, longest=50, more="more warnings")
-    assert lines == [f"• {'a' * 49}…", f"• {'b' * 49}…", "• and 1 more warnings"]
+    lines = bullets(reasons(*"abc", length=90), limit=200, most=2, longest=50, noun="warning")
+    assert lines == [f"• {'a' * 49}…", f"• {'b' * 49}…", "• and 1 more warning"]
     assert bullets((), limit=200) == []
 
 

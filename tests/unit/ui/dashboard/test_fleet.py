@@ -121,7 +121,9 @@ def test_nodes_with_one_visit_have_no_interval(warehouse: Warehouse, as_user: Ca
     for night in range(12):
         one = recorded(TEST, night, 10 + night % 3, metric="step_time_p50")
         records.append(replace(one, metadata={"node": "first" if night < 6 else "second"}))
-    warehouse.load_all(records)
+    warehouse.load_all([*records, recorded(TEST, 12, 10, metric="step_time_p50")])
     nodes = as_user().get("/fleet?view=nodes&format=json").json()["nodes"]
     assert [(one["low"], one["high"], one["slow"]) for one in nodes] == [(None, None, False)] * 2
-    assert "unknown: too few visits" in as_user().get("/fleet?view=nodes").text
+    page = as_user().get("/fleet?view=nodes").text
+    assert "unknown: too few visits" in page
+    assert "Left out: 1 run whose node is not recorded." in page
