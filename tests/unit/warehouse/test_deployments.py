@@ -193,8 +193,8 @@ def methods(warehouse: Warehouse) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield each public method of each part of the warehouse."""
     for part, members in vars(warehouse).items():
         if part != "database":
-            for name, method in inspect.getmembers(members, inspect.ismethod):
-                if not name.startswith("_"):
+            for name in dir(members):
+                if not name.startswith("_") and inspect.ismethod(method := getattr(members, name)):
                     yield f"{part}.{name}", method
 
 
