@@ -80,7 +80,7 @@ def _items(runs: Sequence[RunCost], total: Bill, dashboard_url: str) -> Iterator
         yield Fact(f"owner: {owner}", _spent(bills[owner]))
     if len(bills) > len(owners):
         others = bill_of(run for run in runs if run.owner not in owners)
-        yield Fact(f"{len(bills) - len(owners):,} more owners", _spent(others))
+        yield Fact(counted(len(bills) - len(owners), "more owner"), _spent(others))
     shown = list(total.reasons)[:10]
     for reason in shown:
         yield Fact(f"spent on: {words_of(reason)}", money_of(total.reasons[reason]))

@@ -51,18 +51,20 @@ def templates_of(package: str) -> Environment:
     """In those that are HTML, everything is escaped. An undefined variable is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-    return Environment(
+    environment = Environment(
         loader=PackageLoader(package),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
     )
+    environment.filters["counted"] = counted
+    return environment
 
 
 @cache
 def _templates() -> Environment:
     environment = templates_of("ml_metrics.alerts")
-    environment.filters |= {"plain": _plain, "prose": _prose, "printable": printable, "counted": counted}
+    environment.filters |= {"plain": _plain, "prose": _prose, "printable": printable}
     environment.tests["link"] = is_link
     return environment
 

@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BaseModel
 
 from ml_metrics.config.document import Document
 from ml_metrics.config.problems import InvalidFileError, Problem, Where
-from ml_metrics.core.text import did_you_mean, shortened
+from ml_metrics.core.text import counted, did_you_mean, shortened
 from ml_metrics.core.units import write_instead
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def problems_of(error: ValidationError, document: Document, model: type[BaseMode
             del found[where]
     problems = sorted(found.values(), key=lambda problem: (problem.file, problem.line or 0))
     if len(errors) > SHOWN:
-        problems.append(document.problem((), f"has {len(errors) - SHOWN:,} more mistakes"))
+        problems.append(document.problem((), f"has {counted(len(errors) - SHOWN, 'more mistake')}"))
     return problems
 
 

@@ -98,7 +98,7 @@ def test_what_the_headline_states_is_not_repeated() -> None:
         verdict(2.08, BELOW, f"{violated} (mean 1, sd 2; without 1 implausible value); {certain}")
     ) == (f"without 1 implausible value; {certain}")
     assert further_reasons(verdict(2.08, BELOW, f"{violated}; confirmed by 2 runs")) == "confirmed by 2 runs"
-    assert further_reasons(verdict(2.08, None, "too few runs; 2 of 3")) == "", "nothing is added where no bound is told"
+    assert further_reasons(verdict(2.08, None, "too few runs; 2 of 3")) == "", "without a bound, no further reason"
 
 
 @pytest.mark.parametrize(
