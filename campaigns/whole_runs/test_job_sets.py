@@ -34,12 +34,13 @@ if os.environ["ML_METRICS_SLICE"] == "1" and os.environ["JOB_COMPLETION_INDEX"] 
     raise RuntimeError("the link is down")
 time.sleep(600)
 """
-SECOND_TIME = """
+LAST_BREAKS_ONCE = """
 import os, sys
-mine = os.environ["MODEL_DIR"] + "/seen-" + os.environ["ML_METRICS_SLICE"] + os.environ["JOB_COMPLETION_INDEX"]
-seen = os.path.exists(mine)
-open(mine, "w").close()
-sys.exit(0 if seen else 7)
+if os.environ["ML_METRICS_SLICE"] == "1" and os.environ["JOB_COMPLETION_INDEX"] == "1":
+    seen = os.environ["MODEL_DIR"] + "/seen"
+    if not os.path.exists(seen):
+        open(seen, "w").close()
+        sys.exit(7)
 """
 Ended = dict[str, tuple[int, str]]
 
@@ -72,7 +73,7 @@ def ended(home: Home, cluster: Cluster) -> Ended:
 
     plain = [
         add("shows", SHOW, job_set={"exclusive": "cloud.google.com/gke-nodepool"}),
-        add("restarts", SECOND_TIME, job_set={"restarts": 1}),
+        add("restarts", LAST_BREAKS_ONCE, job_set={"restarts": 1}),
         add("not-admitted", SHOW, queue="tpu", startup_timeout="3s"),
     ]
     ends = home.run_all(plain, **cluster.environment) if CAMPAIGN else {}
