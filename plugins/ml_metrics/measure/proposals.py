@@ -108,9 +108,12 @@ def _documents(found: Readings) -> tuple[list[Any], DocumentFormat]:
     kind = kind_of_document(found)
     documents = list(islice(documents_in(found, kind), MANY_DOCUMENTS))
     is_named = found.lines.file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
-    header = documents[0] if kind == "csv" and documents and not is_named else ()
-    has_numbers = any(map(any, chain.from_iterable(_numbers(one, [])[1] for one in header)))
-    return [] if has_numbers else documents, kind
+    header = list(documents[0]) if kind == "csv" and documents else []
+    if is_named:
+        is_data = any(CLOCK.search(one) or _as_number(one) is not None for one in header[:1])
+    else:
+        is_data = any(map(any, chain.from_iterable(_numbers(one, [])[1] for one in header)))
+    return [] if is_data else documents, kind
 
 
 @dataclass(slots=True)
@@ -325,14 +328,32 @@ def _is_name(value: Any) -> bool:
     return is_text and measured(value)[0] is None and not CLOCK.search(value) and not UUID.fullmatch(value)
 
 
+STAMPS = (
+    r"\d{4}[-/.]\d\d[-/.]\d\d(?!\d)",
+    r"\d\d[-/.]\d\d[-/.]\d{4}(?!\d)",
+    r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?",
+    r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?(?= +\w+ +[\w:]+ )",
+    r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)(?= +\d{1,4},? +\d)",
+    r"(?<=\b[A-Z])\d{4}(?= \d\d:\d\d:)",  # of glog and absl: I1130 10:00:00
+    r"\b20[2-9]\d[01]\d[0-3]\d(?=[T _-]?\d\d:?\d\d)",
+    r"^1[6-9]\d{8}(?:\.\d+)?\b",
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    r"\b0x[0-9a-f]+\b",
+)
+"""What differs in every run: dates, times of the day, identifiers."""
 NUMBER = re.compile(
-    r"(?P<time>\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?)|(?<![\w./-])(?<!\d:)"
+    rf"(?P<stamp>{'|'.join(STAMPS)})|(?<![\w./@-])(?<!\d:)"
     r"(?P<number>[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:/\d+)?|(?i:nan|inf)\b))"
     r"(?P<unit>%|(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,5}(?:/\w+)?)?(?!\w|/\d|[.:-]\w)"
 )
-"""A date, a time of the day, or a number that stands alone, perhaps with its unit: `5`, `6.13ms`, `71.4%`, `10/100`."""
+"""A stamp, or a number that stands alone, perhaps with its unit: `5`, `6.13ms`, `71.4%`, `10/100`."""
 UNIT = re.compile(r"\s?(?P<unit>\[[^\]]*\]|%|(?:[A-Za-z]+/[A-Za-z]+|[mun]?s|secs?|seconds|bytes|[KMGT]i?B)(?!\w))")
 """A unit behind a space."""
+OF_NEXT = re.compile(
+    r"\s[\w/]+\s*[:=]\s*[-+]?\.?\d"
+    r"|(?:\s\w+/\w+\s+[-+]?[\d.,]++(?:[eE][-+]?\d+)?)+(?=\s*$|\s*[,;|]|\s+[^\W\d]\w*[\s:=]+[-+]?\d)"
+)
+"""What looks like a unit, but names the next number: `loss 2.3 tok/s 1234`, `loss=2.3 ms=45`."""
 FOR_EACH = re.compile(r"/(?=(?:s|secs?|seconds?|op)\b)", re.IGNORECASE)
 PERCENTILE = re.compile(r"(?P<percent>\d{1,3}(?:\.\d+)?)%\s+(?:in\s+)?(?=\d)")
 """How the line of a percentile begins."""
@@ -358,7 +379,7 @@ def _lines(file: storage.File) -> tuple[list[dict[str, str]], int]:
         return [], 0
     lines: dict[tuple[str, ...], tuple[str, list[tuple[str, ...]]]] = {}
     header: list[str] = []
-    for line in map(str.strip, head.decode(errors="replace").replace("\t", "  ").splitlines()):
+    for line in map(str.strip, logs.COLOUR.sub(b"", head).decode(errors="replace").replace("\t", "  ").splitlines()):
         if len(line) <= LONGEST_LINE and line.isprintable():
             between, names = _numbers(line, header)
             if not names:
@@ -395,15 +416,17 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
     count = sum(match["number"] is not None for match in matches)
     columns = header[-count:] if count > 1 and len(header) - count in {0, 1} else []
     is_first = not begin and bool(matches) and bool(matches[0]["number"]) and not _word(line[: matches[0].start()])
+    is_first = is_first and line[matches[0].end() :][:1] not in {":", "]", ","}  # of a rank
     for match in matches:
         before = line[begin : match.start()]
-        if match["time"]:
-            between[-1] += rf"{_literal(line[at : match.start()])}[\d:.,/-]+"
+        if match["stamp"]:
+            between[-1] += rf"{_literal(line[at : match.start()])}[\w:.,/+-]+"
             at = begin = match.end()
             continue
         between[-1] += _literal(line[at : match.start()])
         words.append(_word(before))
-        unit = None if match["unit"] else UNIT.match(line, match.end())
+        has_none = match["unit"] or OF_NEXT.match(line, match.end())
+        unit = None if has_none else UNIT.match(line, match.end())
         at, begin = match.end("number"), unit.end() if unit else match.end()
         word = _word((match["unit"] or (unit["unit"] if unit else "")).replace("%", "percent"))
         if is_first:

@@ -47,7 +47,7 @@ MAX_TEXTS = 1000
 MAX_KINDS, LONGEST_KIND = 20, 200
 """How many texts of one name may tell series apart, and how long they are."""
 WRITERS = frozenset({
-    "rank", "local_rank", "global_rank", "gpu", "gpu_id", "device", "device_id", "chip", "core", "worker",
+    "rank", "local_rank", "global_rank", "index", "gpu", "gpu_id", "device", "device_id", "chip", "core", "worker",
     "worker_id", "process", "process_index", "replica", "replica_id", "host", "host_id", "node", "node_id", "shard",
     "thread",
 })  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -198,9 +199,10 @@ class _Table:
             if not cell or (column == header.time and time is not None):
                 continue
             value = number_in(cell)
-            if value is not None:
+            is_measured = value is None and looks_like_a_number(cell)
+            if value is not None or (is_measured and (value := _in_unit_of(name, cell)) is not None):
                 values.append((name, value))
-            elif looks_like_a_number(cell):
+            elif is_measured:
                 lines.reject(f"column {quoted(name)}: not a plain number; sources.documents reads units", cell)
             else:
                 self.found.add_text(name, cell)
@@ -233,6 +235,15 @@ class _Table:
         self._open.clear()
         if others:
             yield from self._split("\n".join(others), self._open_at + 1)
+
+
+UNIT = re.compile(r"[\[(](?P<unit>[^\[\]()]+)[\])]$")
+
+
+def _in_unit_of(name: str, cell: str) -> float | None:
+    """The number in a cell that repeats the unit of its column, as `95 %` in `utilization.gpu [%]` of nvidia-smi."""
+    stated = UNIT.search(name)
+    return number_in(cell.removesuffix(stated["unit"]).rstrip()) if stated else None
 
 
 def looks_like_a_number(cell: str) -> bool:

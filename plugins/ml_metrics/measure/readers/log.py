@@ -38,7 +38,7 @@ def profile_of(name: str, lines: LogProfile) -> Profile:
         return None
 
     literals = [one.contains.encode() for one in lines.lines]
-    return Profile(name, tuple(literals) if all(literals) else (b"",), lambda: read)
+    return Profile(name, tuple(literals) if all(literals) else (b"",), lambda: read, redrawn=True)
 
 
 UNKNOWN = math.nan

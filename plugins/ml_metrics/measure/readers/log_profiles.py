@@ -64,13 +64,16 @@ class Profile:
 
 
 def number(text: str) -> float | None:
-    """A number as programs print it: `7,033`, `1.05E+01`, `16.7%`, `596.2/596.2`, `nan`; None for `N/A`."""
+    """A number as programs print it: `7,033`, `1.05E+01`, `16.7%`, `596.2/596.2`, `nan`; None for `N/A` and a date."""
     if len(text) <= LONGEST_NUMBER and "_" not in text:
         try:
             return float(text)
         except ValueError:
             pass
-    text = text[:LONGEST_NUMBER].strip().partition("/")[0].removesuffix("%")
+    text, _, total = text[:LONGEST_NUMBER].strip().partition("/")
+    if "/" in total:
+        return None
+    text = text.removesuffix("%")
     if THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     return number_in(text) if text else None

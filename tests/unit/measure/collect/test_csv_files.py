@@ -80,6 +80,7 @@ def test_a_text_that_may_tell_series_apart_is_named(tmp_path: Path) -> None:
     [
         ("rank", (0, 1), True),
         ("GPU", (0, 1), True),
+        ("index", (0, 1), True),
         ("rank", (0, 0), False),
         ("rank", (0.5, 1), False),
         ("lr", (0, 1), False),
@@ -115,6 +116,23 @@ def test_cells_that_are_no_plain_numbers(tmp_path: Path) -> None:
         f"metrics.csv: 2 lines or values were left out: column 'e': {why}",
         "metrics.csv: text among numbers was left out: 'f'",
     )
+
+
+def test_cells_that_repeat_the_unit_of_their_column(tmp_path: Path) -> None:
+    found = csv_of(
+        tmp_path,
+        "timestamp, name, utilization.gpu [%], memory.used [MiB], time (all) (ms), fan.speed [%]\n"
+        "2026/11/30 10:00:00.123, NVIDIA H100, 95 %, 70000 MiB, 2.5ms, [N/A]\n"
+        "2026/11/30 10:00:01.125, NVIDIA H100, 97 %, 70001 GiB, 1.5 ms, [N/A]\n",
+    )
+    assert values(found) == {
+        "utilization.gpu [%]_final": 97,
+        "memory.used [MiB]_final": 70000,
+        "time (all) (ms)_final": 1.5,
+    }
+    assert by_name(found)["utilization.gpu [%]_final"].points == 2
+    (warning,) = found.warnings
+    assert warning.startswith("metrics.csv: 1 line or value was left out: column 'memory.used [MiB]': not a plain")
 
 
 @pytest.mark.parametrize("blank", [b"\n", b" \0\t\r\n", b"\xef\xbb\xbf\n"])

@@ -73,7 +73,7 @@ def test_no_bytes_stop_a_profile(example: tuple[Any, ...], noise: bytes, at: int
     [
         ("7,033", 7033), ("1,017.62", 1017.62), ("1.05E+01", 10.5), ("16.7%", 16.7), ("596.2/596.2", 596.2),
         ("inf", math.inf), ("N/A", None), ("", None), ("1,2", None), ("12,34,567", None), ("x" * 10_000, None),
-        ("0,125", None), ("12345,678", None),
+        ("0,125", None), ("12345,678", None), ("2026/11/30 10:00:00.123", None), ("11/30/2026", None),
     ],
 )  # fmt: skip
 def test_numbers_as_programs_print_them(text: str, value: float | None) -> None:
@@ -172,6 +172,16 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
     found = by_name(collected(tmp_path, sources={"logs": {"profiles": OWN, "prefix": ""}}))
     assert (found["images_per_second_final"].value, found["images_per_second_final"].step) == (1100, 2)
     assert found["loss_final"].non_finite == 1
+
+
+def test_each_bar_that_a_line_of_ones_own_profile_redraws_counts(tmp_path: Path) -> None:
+    lines = [{"line": r"(?P<step>\d+)/\d+ \[.*loss=(?P<loss>[^]]+)", "example": "1/3 [00:01<00:02, 1.1it/s, loss=5.0]"}]
+    bars = "".join(
+        f"\r {step / 3:.0%}|#   | {step}/3 [00:0{step}<00:02, 1.1it/s, loss={9 - step}.5]" for step in (1, 2, 3)
+    )
+    (tmp_path / "out.txt").write_bytes(f"  0%|    | 0/3 [00:00<?, ?it/s]{bars}\r\n".encode())
+    found = by_name(collected(tmp_path, sources={"logs": {"profiles": {"ours": {"lines": lines}}, "prefix": ""}}))
+    assert (found["loss_final"].value, found["loss_final"].step, found["loss_final"].points) == (6.5, 3, 3)
 
 
 @pytest.mark.parametrize(

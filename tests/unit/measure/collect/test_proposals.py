@@ -198,6 +198,29 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
             ),
             {"log/loss_final": 4.5, "log/speed_img_per_s_final": 1234},
         ),
+        (
+            "a.log",
+            "".join(
+                f"\x1b[32mINFO\x1b[0m step {at} loss \x1b[1m{at}.5\x1b[0m tok/s 1,23{at} img/s 5{at}\n" for at in (2, 4)
+            ),
+            {"log/loss_final": 4.5, "log/tok_per_s_final": 1234, "log/img_per_s_final": 54},
+        ),
+        (
+            "a.log",
+            "step=2 loss=2.5 tokens/sec=12345\nloss 1.5 tok/s 9 lr 3\nread: 1.5 MB/s 2.5 MB/s\nsaved loss: 4.5 ms=45\n",
+            {
+                "log/step_loss_final": 2.5,
+                "log/tokens_per_sec_final": 12345,
+                "log/loss_final": 1.5,
+                "log/tok_per_s_final": 9,
+                "log/lr_final": 3,
+                "log/read_mb_per_s_final": 1.5,
+                "log/read_2_mb_per_s_final": 2.5,
+                "log/saved_loss_final": 4.5,
+                "log/ms_final": 45,
+            },
+        ),
+        ("a.log", "=> Test Acc@1 76.1 Acc@5 92.8\n", {"log/test_acc_1_final": 76.1, "log/acc_5_final": 92.8}),
     ],
 )
 def test_the_proposed_lines_read_a_file(name: str, content: Any, metrics: dict[str, float], tmp_path: Path) -> None:
@@ -224,6 +247,32 @@ def test_the_proposed_lines_read_the_next_run_whose_files_have_another_time_in_t
     assert pasted(one, tmp_path) == {"accuracy": 0.5}
 
 
+@pytest.mark.parametrize(
+    ("now", "later"),
+    [
+        ("I1130 10:00:00.123456 140023 train.py:100] ", "I1201 09:00:07.003000 99 train.py:100] "),
+        ("[11/30/2026-10:00:00] [I] ", "[01/02/2027-09:07:00] [I] "),
+        ("[2026.11.30 10:00:00] ", "[2027.01.02 09:07:00] "),
+        ("2026-11-30T10:00:00Z ", "2027-01-02T09:07:00Z "),
+        ("2026-06-30T10:00:00.123+0200 ", "2027-01-02T09:07:00.007+0100 "),
+        ("20261130 10:00:00 ", "20270102 09:07:00 "),
+        ("1790000000.123 ", "1799999999.5 "),
+        ("Nov 30 10:00:00 node train[123]: ", "May  3 09:07:00 node train[7]: "),
+        ("Mon Nov 30 10:00:00 2026 ", "Sat Jan  2 09:07:00 2027 "),
+        ("Mon, 30 Nov 2026 10:00:00 at ", "Sat, 02 Jan 2027 09:07:00 at "),
+        ("run 5f2a1b3c-1234-5678-9abc-def012345678 ", "run 00000000-0000-0000-0000-000000000000 "),
+        ("at 0x7f3c21 ", "at 0x1 "),
+        ("[1,0]<stdout>: ", "[1,1]<stdout>: "),
+        ("0: ", "13: "),
+    ],
+)
+def test_the_proposed_lines_read_the_log_of_the_next_run(now: str, later: str, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(f"{now}loss: 2.5\n")
+    (one,) = explained(tmp_path)
+    (tmp_path / "a.log").write_text(f"{later}loss: 1.5\n")
+    assert list(pasted(one, tmp_path).values()) == [1.5]
+
+
 def test_names_that_yaml_reads_otherwise_are_quoted(tmp_path: Path) -> None:
     keys = ["yes", "null", "1e5", "a: b", "#", "'", '"', "\\", "é", "😀", "\u2028", "\x7f", "a\nb", "{", "-", ""]
     given = proposed(tmp_path, "a.json", json.dumps({"x": dict.fromkeys(keys, 1.5)}))
@@ -231,9 +280,13 @@ def test_names_that_yaml_reads_otherwise_are_quoted(tmp_path: Path) -> None:
 
 
 def test_a_file_without_numbers_has_no_proposal(tmp_path: Path) -> None:
-    for name, content in {"a.txt": "hello\n", "b.json": '{"a": "b"}', "c.bin": "\0 a: 1\n", "d.json": "{"}.items():
+    contents = {
+        "a.txt": "hello\n", "b.json": '{"a": "b"}', "c.bin": "\0 a: 1\n", "d.json": "{", "f.csv": "1,,2.5\n2,,3.5\n",
+        "e.csv": "2026/11/30 10:00:00.123, 0, 95\n2026/11/30 10:00:01.123, 0, 96\n",
+    }  # fmt: skip
+    for name, content in contents.items():
         (tmp_path / name).write_text(content)
-    assert [(one.source, one.proposed, one.metrics) for one in explained(tmp_path)] == [("", {}, ())] * 4
+    assert [(one.source, one.proposed, one.metrics) for one in explained(tmp_path)] == [("", {}, ())] * 6
 
 
 def test_what_is_wrong_with_a_document_is_said_and_its_lines_are_not_mixed(tmp_path: Path) -> None:
