@@ -331,6 +331,7 @@ def _is_name(value: Any) -> bool:
 STAMPS = (
     r"\d{4}[-/.]\d\d[-/.]\d\d(?!\d)",
     r"\d\d[-/.]\d\d[-/.]\d{4}(?!\d)",
+    r"\b\d\d[-/]\d\d(?=[T ]\d\d:\d\d)",
     r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?",
     r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?(?= +\w+ +[\w:]+ )",
     r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)(?= +\d{1,4},? +\d)",
@@ -355,6 +356,8 @@ OF_NEXT = re.compile(
 )
 """What looks like a unit, but names the next number: `loss 2.3 tok/s 1234`, `loss=2.3 ms=45`."""
 FOR_EACH = re.compile(r"/(?=(?:s|secs?|seconds?|op)\b)", re.IGNORECASE)
+ITEM = re.compile(r"\s*(?P<name>[^\W\d](?:[^\d,;|:=()\[\]{}]|(?<=\w)\d)*)?(?=[,;|)\]]|$)")
+"""The name behind a number that follows a comma: `time: 1.2 s, 123.4 TFLOPS, 12.3 it/s`."""
 PERCENTILE = re.compile(r"(?P<percent>\d{1,3}(?:\.\d+)?)%\s+(?:in\s+)?(?=\d)")
 """How the line of a percentile begins."""
 BREAK = re.compile(r"[|,;\[\]{}]|\s{2,}|\s-\s")
@@ -409,7 +412,7 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
     one before, in a table with the name of its column; one that begins the line has its name behind it.
     """
     between, names, words, used = [""], list[tuple[str, ...]](), list[str](), Counter[tuple[str, str]]()
-    last, at, begin = "", 0, 0
+    last, word, at, begin = "", "", 0, 0
     if percentile := PERCENTILE.match(line):
         last, begin = f"p{float(percentile['percent']):g}".replace(".", "_"), percentile.end()
     matches = list(NUMBER.finditer(line, begin))
@@ -428,8 +431,12 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
         has_none = match["unit"] or OF_NEXT.match(line, match.end())
         unit = None if has_none else UNIT.match(line, match.end())
         at, begin = match.end("number"), unit.end() if unit else match.end()
-        word = _word((match["unit"] or (unit["unit"] if unit else "")).replace("%", "percent"))
-        if is_first:
+        before_word, word = word, _word((match["unit"] or (unit["unit"] if unit else "")).replace("%", "percent"))
+        item = ITEM.match(line, begin)
+        behind = _word(item["name"] or "") if item and names and re.search(r"[,;|]\s*$", before) else None
+        if behind or (behind is not None and word not in {"", before_word}):
+            own, word = (behind, word) if behind else (word, "")
+        elif is_first:
             behind = _word(BREAK.split(line[begin:].strip())[0])
             last = own = "" if names or re.search(r"\d", behind) else behind
         else:

@@ -220,6 +220,30 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
                 "log/ms_final": 45,
             },
         ),
+        (
+            "a.log",
+            (
+                "step 7/9 | loss 3.5 (+1.2z)| 123.4 ms | 58.3% bf16 MFU | 423,444 tok/s\nTime: 1.5 sec, 98.5 TFLOPS\n"
+                "WER 5.4% [ 123 / 2280, 10 ins, 20 del, 93 sub ]\nlr: [(0.9, 0.95)]\n"
+            ),
+            {
+                "log/loss_final": 3.5,
+                "log/loss_z_final": 1.2,
+                "log/ms_final": 123.4,
+                "log/bf16_mfu_percent_final": 58.3,
+                "log/tok_per_s_final": 423_444,
+                "log/time_sec_final": 1.5,
+                "log/tflops_final": 98.5,
+                "log/wer_percent_final": 5.4,
+                "log/wer_final": 123,
+                "log/wer_2_final": 2280,
+                "log/ins_final": 10,
+                "log/del_final": 20,
+                "log/sub_final": 93,
+                "log/lr_final": 0.9,
+                "log/lr_2_final": 0.95,
+            },
+        ),
         ("a.log", "=> Test Acc@1 76.1 Acc@5 92.8\n", {"log/test_acc_1_final": 76.1, "log/acc_5_final": 92.8}),
     ],
 )
@@ -252,6 +276,8 @@ def test_the_proposed_lines_read_the_next_run_whose_files_have_another_time_in_t
     [
         ("I1130 10:00:00.123456 140023 train.py:100] ", "I1201 09:00:07.003000 99 train.py:100] "),
         ("[11/30/2026-10:00:00] [I] ", "[01/02/2027-09:07:00] [I] "),
+        ("[11/30 10:00:00 d2.utils]: ", "[01/02 09:07:00 d2.utils]: "),
+        ("INFO 11-30 10:00:00 [metrics.py:7] ", "INFO 01-02 09:07:00 [metrics.py:7] "),
         ("[2026.11.30 10:00:00] ", "[2027.01.02 09:07:00] "),
         ("2026-11-30T10:00:00Z ", "2027-01-02T09:07:00Z "),
         ("2026-06-30T10:00:00.123+0200 ", "2027-01-02T09:07:00.007+0100 "),
