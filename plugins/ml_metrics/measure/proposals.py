@@ -340,8 +340,9 @@ STAMPS = (
     r"^1[6-9]\d{8}(?:\.\d+)?\b",
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     r"\b0x[0-9a-f]+\b",
+    r"\d{1,3}%\|[^|]*\|",  # of tqdm
 )
-"""What differs in every run: dates, times of the day, identifiers."""
+"""What differs in every run: dates, times of the day, identifiers, and bars."""
 NUMBER = re.compile(
     rf"(?P<stamp>{'|'.join(STAMPS)})|(?<![\w./@-])(?<!\d:)"
     r"(?P<number>[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:/\d+)?|(?i:nan|inf)\b))"
@@ -423,8 +424,9 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
     for match in matches:
         before = line[begin : match.start()]
         if match["stamp"]:
-            between[-1] += rf"{_literal(line[at : match.start()])}[\w:.,/+-]+"
-            at = begin = match.end()
+            is_bar = match["stamp"].endswith("|")
+            between[-1] += _literal(line[at : match.start()]) + (r"\d+%\|[^|]*\|" if is_bar else r"[\w:.,/+-]+")
+            last, at, begin = "" if is_bar else last, match.end(), match.end()
             continue
         between[-1] += _literal(line[at : match.start()])
         words.append(_word(before))

@@ -244,6 +244,14 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
                 "log/lr_2_final": 0.95,
             },
         ),
+        (
+            "a.log",
+            (
+                "Epoch 1:  50%|#▌  | 5/10 [00:01<00:01, 4.80it/s, v_num=0, loss=2.5]\r"
+                "Epoch 1: 100%|####| 10/10 [00:02<00:00,  4.91it/s, v_num=0, loss=1.5]\n"
+            ),
+            {"log/it_per_s_final": 4.91, "log/v_num_final": 0, "log/loss_final": 1.5},
+        ),
         ("a.log", "=> Test Acc@1 76.1 Acc@5 92.8\n", {"log/test_acc_1_final": 76.1, "log/acc_5_final": 92.8}),
     ],
 )
