@@ -413,7 +413,7 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
     one before, in a table with the name of its column; one that begins the line has its name behind it.
     """
     between, names, words, used = [""], list[tuple[str, ...]](), list[str](), Counter[tuple[str, str]]()
-    last, word, at, begin = "", "", 0, 0
+    last, word, first, at, begin = "", "", "", 0, 0
     if percentile := PERCENTILE.match(line):
         last, begin = f"p{float(percentile['percent']):g}".replace(".", "_"), percentile.end()
     matches = list(NUMBER.finditer(line, begin))
@@ -434,13 +434,15 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
         unit = None if has_none else UNIT.match(line, match.end())
         at, begin = match.end("number"), unit.end() if unit else match.end()
         before_word, word = word, _word((match["unit"] or (unit["unit"] if unit else "")).replace("%", "percent"))
+        if is_first and not names:
+            first = _word(BREAK.split(line[begin:].strip())[0])
+            is_first = first != "" and not re.search(r"\d", first)
         item = ITEM.match(line, begin)
         behind = _word(item["name"] or "") if item and names and re.search(r"[,;|]\s*$", before) else None
         if behind or (behind is not None and word not in {"", before_word}):
             own, word = (behind, word) if behind else (word, "")
         elif is_first:
-            behind = _word(BREAK.split(line[begin:].strip())[0])
-            last = own = "" if names or re.search(r"\d", behind) else behind
+            last = own = "" if names else first
         else:
             own = words[-1] if last and len(before.split()) == 1 else _label(before)
         last = own or ("" if words[-1] else last)

@@ -252,6 +252,17 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
             ),
             {"log/it_per_s_final": 4.91, "log/v_num_final": 0, "log/loss_final": 1.5},
         ),
+        (
+            "a.log",
+            "1\timages/sec: 250.1 +/- 0.5 (jitter = 0.2)\n10 examples in 2.5 seconds, 4.5 examples/sec\n0: loss: nan\n",
+            {
+                "log/images_per_sec_final": 250.1,
+                "log/images_per_sec_2_final": 0.5,
+                "log/jitter_final": 0.2,
+                "log/examples_per_sec_final": 4.5,
+                "log/loss_final": math.nan,
+            },
+        ),
         ("a.log", "=> Test Acc@1 76.1 Acc@5 92.8\n", {"log/test_acc_1_final": 76.1, "log/acc_5_final": 92.8}),
     ],
 )
