@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from glob import escape
 from itertools import chain, combinations, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import yaml
 
@@ -346,7 +347,8 @@ STAMPS = (
 NUMBER = re.compile(
     rf"(?P<stamp>{'|'.join(STAMPS)})|(?<![\w./@-])(?<!\d:)"
     r"(?P<number>[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:/\d+)?|(?i:nan|inf)\b))"
-    r"(?P<unit>%|(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,5}(?:/\w+)?)?(?!\w|/\d|[.:-]\w)"
+    r"(?P<unit>%|(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,5}(?:/\w+)?)?(?!\w|/\d|[.:-]\w)",
+    re.ASCII,  # as the expressions that are proposed
 )
 """A stamp, or a number that stands alone, perhaps with its unit: `5`, `6.13ms`, `71.4%`, `10/100`."""
 UNIT = re.compile(r"\s?(?P<unit>\[[^\]]*\]|%|(?:[A-Za-z]+/[A-Za-z]+|[mun]?s|secs?|seconds|bytes|[KMGT]i?B)(?!\w))")
@@ -401,7 +403,7 @@ def _lines(file: storage.File) -> tuple[list[dict[str, str]], int]:
             chosen[shorts.index(step)] = STEP
         groups = [rf"(?P<{name}>\S+?)" if name else r"\S+?" for name in chosen]
         expression = "".join(chain.from_iterable(zip_longest(between, groups, fillvalue="")))
-        if len(expression) < MAX_LENGTH:
+        if len(expression) < MAX_LENGTH and not {*chosen} <= {"", STEP}:
             found.append({"line": rf"^\s*{expression}\s*$", "example": line})
     return found[:MAX_LINES], len(found[MAX_LINES:])
 
@@ -410,10 +412,11 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
     """Return expressions for what is between the numbers of a line, and the possible names of each number.
 
     These are the name before it, all words before it, and those behind it as well. A number without a name takes the
-    one before, in a table with the name of its column; one that begins the line has its name behind it.
+    one before, in a table with the name of its column; one that begins the line, or follows a comma, may have its name
+    behind it.
     """
     between, names, words, used = [""], list[tuple[str, ...]](), list[str](), Counter[tuple[str, str]]()
-    last, word, first, at, begin = "", "", "", 0, 0
+    last, unit, first, at, begin = "", "", "", 0, 0
     if percentile := PERCENTILE.match(line):
         last, begin = f"p{float(percentile['percent']):g}".replace(".", "_"), percentile.end()
     matches = list(NUMBER.finditer(line, begin))
@@ -430,31 +433,37 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
             continue
         between[-1] += _literal(line[at : match.start()])
         words.append(_word(before))
-        has_none = match["unit"] or OF_NEXT.match(line, match.end())
-        unit = None if has_none else UNIT.match(line, match.end())
-        at, begin = match.end("number"), unit.end() if unit else match.end()
-        before_word, word = word, _word((match["unit"] or (unit["unit"] if unit else "")).replace("%", "percent"))
+        at, unit_before = match.end("number"), unit
+        unit, begin = _unit(line, match)
         if is_first and not names:
             first = _word(BREAK.split(line[begin:].strip())[0])
             is_first = first != "" and not re.search(r"\d", first)
         item = ITEM.match(line, begin)
         behind = _word(item["name"] or "") if item and names and re.search(r"[,;|]\s*$", before) else None
-        if behind or (behind is not None and word not in {"", before_word}):
-            own, word = (behind, word) if behind else (word, "")
+        if behind or (behind is not None and unit not in {"", unit_before}):
+            own, unit = (behind, unit) if behind else (unit, "")
         elif is_first:
             last = own = "" if names else first
         else:
             own = words[-1] if last and len(before.split()) == 1 else _label(before)
         last = own or ("" if words[-1] else last)
         name = f"{last}_{columns[len(names)]}" if last and columns and (not words[-1] or not names) else last
-        used[name, word] += 1
-        nth = f"_{used[name, word]}" if used[name, word] > 1 else ""
-        long = _with_unit("_".join(filter(None, words)) + nth, word) if words[0] else name
+        used[name, unit] += 1
+        nth = f"_{used[name, unit]}" if used[name, unit] > 1 else ""
+        long = _with_unit("_".join(filter(None, words)) + nth, unit) if words[0] else name
         are_names = name and name not in NO_METRICS
-        names.append((_with_unit(name + nth, word), long, f"{long}_{_word(line[begin:])}") if are_names else ("",) * 3)
+        names.append((_with_unit(name + nth, unit), long, f"{long}_{_word(line[begin:])}") if are_names else ("",) * 3)
         between.append("")
     between[-1] += _literal(line[at:])
     return tuple(between), names
+
+
+def _unit(line: str, match: re.Match[str]) -> tuple[str, int]:
+    """The unit of a number, as a word, and where it ends."""
+    is_of_next = OF_NEXT.match(line, match.end())
+    behind = None if match["unit"] or is_of_next else UNIT.match(line, match.end())
+    text = behind["unit"] if behind else match["unit"] or ""
+    return _word(text.replace("%", "percent")), (behind or match).end()
 
 
 def _with_unit(name: str, unit: str) -> str:
@@ -470,7 +479,7 @@ def _label(before: str) -> str:
 
 
 def _word(text: str) -> str:
-    return re.sub(r"\W+", "_", FOR_EACH.sub(" per ", text)).strip("_").lower()
+    return re.sub(r"\W+", "_", FOR_EACH.sub(" per ", normalize("NFKC", text))).strip("_").lower()  # m² is m2
 
 
 def _literal(text: str) -> str:

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.yaml import parse_yaml
-from ml_metrics.core.limits import Limits
+from ml_metrics.core.limits import Allowance, Limits
 from ml_metrics.measure import Explained, collect_run, explain_file
+from ml_metrics.measure.proposals import propose
 from ml_metrics.store.run_folder import RunFolder
 
 SAMPLES = Path(__file__).parent / "formats/samples"
@@ -263,6 +265,7 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
                 "log/loss_final": math.nan,
             },
         ),
+        ("a.log", "Step 5\narea (m²): 12.5\n", {"log/area_m2_final": 12.5}),
         ("a.log", "=> Test Acc@1 76.1 Acc@5 92.8\n", {"log/test_acc_1_final": 76.1, "log/acc_5_final": 92.8}),
     ],
 )
@@ -365,6 +368,24 @@ def test_any_document_is_read_by_what_is_proposed_for_it(tmp_path: Path, documen
     if one.proposed:
         given = pasted(one, tmp_path)
         assert given.keys() == {metric.name for metric in one.metrics}
+
+
+TOKENS = (
+    "loss", "step", "Acc@1", "per", "é", "²", "٣", "=", ": ", " | ", ", ", "[", "]", "(", ")", "\\", "^", "'", '"', "{",
+    ".", "2.3", "10/100", "12%", "1e-4", "nan", "1,234", "5.", "+1.2z", "1_000", "tok/s", "ms", "µs", "bytes", "m²",
+    "10:00:00", "I1130 10:00:00.1", "Nov 30 10:00:00", "01/02 10:00", "1790000000.5", "0x1f", "50%|##  |", "a.py:12:",
+    "\x1b[32m",
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.sampled_from(TOKENS), st.sampled_from(("", " ", "  "))), max_size=14))
+def test_any_line_of_a_log_is_matched_by_what_is_proposed_for_it(parts: list[tuple[str, str]]) -> None:
+    with TemporaryDirectory() as folder:
+        Path(folder, "a.log").write_text("".join(map("".join, parts)) + "\n")
+        (file,) = RunFolder(folder).files()
+        sources, _ = propose(file, Allowance(Limits()))
+        MetricCollectionConfig.model_validate({"sources": sources})  # which compares each line with its example
 
 
 @pytest.mark.parametrize(
