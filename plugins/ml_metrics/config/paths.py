@@ -96,8 +96,14 @@ def _part_of(found: re.Match[str]) -> _Part:
     return _Part(found["name"] if found["name"] is not None else _text(found["quoted"]), below)
 
 
+_ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\(.)", re.DOTALL)
+
+
 def _text(quoted: str) -> str:
-    return re.sub(r"\\(.)", r"\1", quoted[1:-1])
+    """Its escapes are those of JSON; before any other character, a backslash only quotes it."""
+    return _ESCAPED.sub(
+        lambda found: found[1] if found[1] and found[1] not in "bfnrt" else json.loads(f'"{found[0]}"'), quoted[1:-1]
+    )
 
 
 def find(path: str, document: Any) -> Iterator[Match]:
@@ -163,8 +169,9 @@ def path_to(keys: tuple[str | int | None, ...]) -> str:
             path += "[*]"
         elif isinstance(key, int):
             path += f"[{key}]"
-        elif (found := _PART.fullmatch(f".{key}")) is not None and found["name"] is not None:
+        elif (found := _PART.fullmatch(f".{key}")) is not None and found["name"] == key:
             path += f".{key}"
         else:
-            path += "['" + key.replace("\\", "\\\\").replace("'", "\\'") + "']"
+            quoted = key.replace("\\", "\\\\").replace("'", "\\'")
+            path += "['" + "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in quoted) + "']"
     return path

@@ -15,6 +15,7 @@ DOCUMENT = {
     "runs": [{"name": "a", "p99": 3, "on": {"name": "gpu"}}, {"name": "b", "p99": 4}],
     "by": {"x": {"v": 1}, "y": {"v": 2}},
     "1/5": 5,
+    "😀\t'": 6,
 }
 
 
@@ -34,6 +35,8 @@ DOCUMENT = {
         ("$.runs[?(@.name == 'b')].p99", [4]),
         ('$.runs[?@["name"] == "b"].p99', [4]),
         ("$['1/5']", [5]),
+        ('$["1\\/\\u0035"]', [5]),
+        ("$['\\ud83d\\ude00\\t\\'']", [6]),
         ("$.eval.accuracy.more", []),
         ("$.runs.name", []),
     ],
@@ -66,6 +69,11 @@ values = st.recursive(
 )
 
 
+@pytest.mark.parametrize("key", [".A", "..", "", "*", "\x85"])
+def test_the_path_to_an_odd_key_leads_to_it(key: str) -> None:
+    assert [match.value for match in find(path_to((key,)), {key: 1, "A": 2})] == [1]
+
+
 @given(values, st.data())
 def test_the_path_to_a_value_leads_to_it(document: Any, data: st.DataObject) -> None:
     keys: list[str | int] = []
@@ -74,5 +82,7 @@ def test_the_path_to_a_value_leads_to_it(document: Any, data: st.DataObject) -> 
         key = data.draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value))))
         keys.append(key)
         value = value[key]
-    (match,) = find(path_to(tuple(keys)), document)
+    path = path_to(tuple(keys))
+    assert path.isprintable()
+    (match,) = find(path, document)
     assert match.value is value

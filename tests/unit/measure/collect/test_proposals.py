@@ -322,7 +322,25 @@ def test_the_proposed_lines_read_the_log_of_the_next_run(now: str, later: str, t
 
 
 def test_names_that_yaml_reads_otherwise_are_quoted(tmp_path: Path) -> None:
-    keys = ["yes", "null", "1e5", "a: b", "#", "'", '"', "\\", "é", "😀", "\u2028", "\x7f", "a\nb", "{", "-", ""]
+    keys = [
+        "yes",
+        "null",
+        "1e5",
+        "a: b",
+        "#",
+        "'",
+        '"',
+        "\\",
+        "é",
+        "😀",
+        "\u2028",
+        "\x85",
+        "\x7f",
+        "a\nb",
+        "{",
+        "-",
+        "",
+    ]
     given = proposed(tmp_path, "a.json", json.dumps({"x": dict.fromkeys(keys, 1.5)}))
     assert set(given.values()) == {1.5}
 
