@@ -329,6 +329,7 @@ def _is_name(value: Any) -> bool:
     return is_text and measured(value)[0] is None and not CLOCK.search(value) and not UUID.fullmatch(value)
 
 
+UUID = re.compile(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 STAMPS = (
     r"\d{4}[-/.]\d\d[-/.]\d\d(?!\d)",
     r"\d\d[-/.]\d\d[-/.]\d{4}(?!\d)",
@@ -339,19 +340,23 @@ STAMPS = (
     r"(?<=\b[A-Z])\d{4}(?= \d\d:\d\d:)",  # of glog and absl: I1130 10:00:00
     r"\b20[2-9]\d[01]\d[0-3]\d(?=[T _-]?\d\d:?\d\d)",
     r"^1[6-9]\d{8}(?:\.\d+)?\b",
-    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    UUID.pattern,
     r"\b0x[0-9a-f]+\b",
+    r"\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?){2,}",  # of BLEU: 61.2/34.5/21.3/13.7
+    r"\b\d+(?:d|h|m|min)(?: ?\d[\d.]*(?:h|m|min|s))+\b",  # 1h 23m 45s
     r"\d{1,3}%\|[^|]*\|",  # of tqdm
 )
-"""What differs in every run: dates, times of the day, identifiers, and bars."""
+"""What differs in every run: dates, times, identifiers, and bars."""
 NUMBER = re.compile(
     rf"(?P<stamp>{'|'.join(STAMPS)})|(?<![\w./@-])(?<!\d:)"
-    r"(?P<number>[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:/\d+)?|(?i:nan|inf)\b))"
+    r"(?P<number>[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:/\d+)?|(?!(?<=[a-z] )nan \w+:)(?i:nan|inf)\b))"
     r"(?P<unit>%|(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,5}(?:/\w+)?)?(?!\w|/\d|[.:-]\w)",
     re.ASCII,  # as the expressions that are proposed
 )
 """A stamp, or a number that stands alone, perhaps with its unit: `5`, `6.13ms`, `71.4%`, `10/100`."""
-UNIT = re.compile(r"\s?(?P<unit>\[[^\]]*\]|%|(?:[A-Za-z]+/[A-Za-z]+|[mun]?s|secs?|seconds|bytes|[KMGT]i?B)(?!\w))")
+UNIT = re.compile(
+    r"\s?(?P<unit>\[[^\]\s\d][^\]]*\]|%|(?:[A-Za-z]+/[A-Za-z]+|[mun]?s|secs?|seconds|bytes|[KMGT]i?B)(?!\w))"
+)
 """A unit behind a space."""
 OF_NEXT = re.compile(
     r"\s[\w/]+\s*[:=]\s*[-+]?\.?\d"
@@ -367,9 +372,17 @@ BREAK = re.compile(r"[|,;\[\]{}]|\s{2,}|\s-\s")
 """What separates names in a line."""
 APART = re.compile(r"(?:[:=,|]\s*|\s{2,})[\[({]*$")
 """What separates a name from its number, if not a single space."""
+STEP_IN = re.compile(
+    rf"(?:.+_)?(?:at|after|in|for|train|training|val|valid|validation|eval|test|current)_(?P<step>{'|'.join(STEPS)})"
+)
+"""The name of a step with more words: `Train Epoch`, `Loss at step`."""
+PREPOSITION = r"(?:at|after|on|over|in|for|from)"
+CONDITION = re.compile(rf"(?<=\w)\s+(?:\(\w+\s|{PREPOSITION}\s+(?:[^\W\d]\w*(?:\s+|=$))*)$")
+IS = re.compile(r"(?:\s+[^\W\d]\w*){0,3}?\s*\)?(?:\s*[:=]|\s+(?:is|was)\b)\s*[-+]?[\d.]")
+"""What is around the number of a condition, whose name is that of the next number: `Accuracy on 100 images: 54 %`."""
+STATISTIC = re.compile(r"p\d+(?:_\d+)?|mean|avg|average|median|min|max|std|stddev|stdev")
 OF_SOURCE = re.compile(r"\.\w+:$")
 """What precedes the number of a line of a program: `train.py:`."""
-UUID = re.compile(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 CLOCK = re.compile(r"\d{4}-\d\d-\d\d|\d:\d\d(?!\d)")
 HEAD, MAX_LINES, LONGEST_LINE, WIDTH = 256 << 10, 50, 300, 120
 
@@ -416,7 +429,7 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
     behind it.
     """
     between, names, words, used = [""], list[tuple[str, ...]](), list[str](), Counter[tuple[str, str]]()
-    last, unit, first, at, begin = "", "", "", 0, 0
+    last, unit, first, held, at, begin = "", "", "", "", 0, 0
     if percentile := PERCENTILE.match(line):
         last, begin = f"p{float(percentile['percent']):g}".replace(".", "_"), percentile.end()
     matches = list(NUMBER.finditer(line, begin))
@@ -428,7 +441,8 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
         before = line[begin : match.start()]
         if match["stamp"]:
             is_bar = match["stamp"].endswith("|")
-            between[-1] += _literal(line[at : match.start()]) + (r"\d+%\|[^|]*\|" if is_bar else r"[\w:.,/+-]+")
+            of_any = r"\d+%\|[^|]*\|" if is_bar else r"[\w:.,/+-]+" + r"(?:\s\d[\w.]*)*?" * (" " in match["stamp"])
+            between[-1] += _literal(line[at : match.start()]) + of_any
             last, at, begin = "" if is_bar else last, match.end(), match.end()
             continue
         between[-1] += _literal(line[at : match.start()])
@@ -440,12 +454,19 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
             is_first = first != "" and not re.search(r"\d", first)
         item = ITEM.match(line, begin)
         behind = _word(item["name"] or "") if item and names and re.search(r"[,;|]\s*$", before) else None
-        if behind or (behind is not None and unit not in {"", unit_before}):
+        condition = CONDITION.search(before) if match["number"].isdigit() and IS.match(line, match.end()) else None
+        if held and not condition:
+            own, held = held, ""
+        elif condition:
+            last, held = "", _word(re.split("[,;|:=(]", before[: condition.start()])[-1])
+            own = next((one for one in STEPS if words[-1].endswith(one)), "")
+        elif behind or (behind is not None and unit not in {"", unit_before}):
             own, unit = (behind, unit) if behind else (unit, "")
         elif is_first:
             last = own = "" if names else first
         else:
-            own = words[-1] if last and len(before.split()) == 1 else _label(before)
+            is_alone = last and len(before.split()) == 1 and not re.fullmatch(PREPOSITION, words[-1])
+            own = words[-1] if is_alone else _label(before)
         last = own or ("" if words[-1] else last)
         name = f"{last}_{columns[len(names)]}" if last and columns and (not words[-1] or not names) else last
         used[name, unit] += 1
@@ -453,6 +474,7 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
         long = _with_unit("_".join(filter(None, words)) + nth, unit) if words[0] else name
         are_names = name and name not in NO_METRICS
         names.append((_with_unit(name + nth, unit), long, f"{long}_{_word(line[begin:])}") if are_names else ("",) * 3)
+        last = "" if own in STEPS else last
         between.append("")
     between[-1] += _literal(line[at:])
     return tuple(between), names
@@ -474,7 +496,10 @@ def _label(before: str) -> str:
     """The last name before a number. Behind a single space, it has to be known: `2 threads and 4 connections`."""
     names = [_word(one) for one in BREAK.split(before)]
     name = next((one for one in reversed(names) if one.strip("_0123456789")), "")
-    is_known = APART.search(before) or name in STEPS or kind_of(name).better
+    name = name.removesuffix("_is").removesuffix("_was")
+    if step := STEP_IN.fullmatch(name):
+        return step["step"]
+    is_known = APART.search(before) or name in STEPS or STATISTIC.fullmatch(name) or kind_of(name).better
     return name if is_known and not OF_SOURCE.search(before) else ""
 
 

@@ -266,6 +266,30 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
             },
         ),
         ("a.log", "Step 5\narea (m²): 12.5\n", {"log/area_m2_final": 12.5}),
+        (
+            "a.log",
+            (
+                "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.5\nTrain Epoch: 2 [1280/60000 (2%)]\tLoss: 1.5\n"
+                "Accuracy of the network on the 10000 test images: 54 %\nperplexity is 12.5\n"
+                "BLEU4 = 29.5, 61.5/35.2/22.6/15.0 (BP=0.9)\nTotal: 1h 23m 45s, mean 2.5 ms, p99 3.5 ms over 9 runs\n"
+            ),
+            {
+                "log/loss_final": 1.5,
+                "log/accuracy_of_the_network_percent_final": 54,
+                "log/perplexity_final": 12.5,
+                "log/bleu4_final": 29.5,
+                "log/bp_final": 0.9,
+                "log/mean_ms_final": 2.5,
+                "log/p99_ms_final": 3.5,
+            },
+        ),
+        ("a.log", "Loss at step 100 is 2.5\nLoss at step 200 is 1.5\n", {"log/loss_final": 1.5}),
+        ("a.log", "Accuracy after epoch 1: 0.5\nAccuracy after epoch 2: 0.75\n", {"log/accuracy_final": 0.75}),
+        (
+            "a.log",
+            "reward over the last 100 episodes: 7.5\nloss (step 9): 1.5\nspeed for n=8 is 2.5 | a nan steps: 0\n",
+            {"log/reward_final": 7.5, "log/loss_final": 1.5, "log/speed_final": 2.5, "log/a_nan_steps_final": 0},
+        ),
         ("a.log", "=> Test Acc@1 76.1 Acc@5 92.8\n", {"log/test_acc_1_final": 76.1, "log/acc_5_final": 92.8}),
     ],
 )
@@ -308,6 +332,7 @@ def test_the_proposed_lines_read_the_next_run_whose_files_have_another_time_in_t
         ("Nov 30 10:00:00 node train[123]: ", "May  3 09:07:00 node train[7]: "),
         ("Mon Nov 30 10:00:00 2026 ", "Sat Jan  2 09:07:00 2027 "),
         ("Mon, 30 Nov 2026 10:00:00 at ", "Sat, 02 Jan 2027 09:07:00 at "),
+        ("took 59m 3s, ", "took 1h 2m 3.5s, "),
         ("run 5f2a1b3c-1234-5678-9abc-def012345678 ", "run 00000000-0000-0000-0000-000000000000 "),
         ("at 0x7f3c21 ", "at 0x1 "),
         ("[1,0]<stdout>: ", "[1,1]<stdout>: "),
@@ -323,24 +348,8 @@ def test_the_proposed_lines_read_the_log_of_the_next_run(now: str, later: str, t
 
 def test_names_that_yaml_reads_otherwise_are_quoted(tmp_path: Path) -> None:
     keys = [
-        "yes",
-        "null",
-        "1e5",
-        "a: b",
-        "#",
-        "'",
-        '"',
-        "\\",
-        "é",
-        "😀",
-        "\u2028",
-        "\x85",
-        "\x7f",
-        "a\nb",
-        "{",
-        "-",
-        "",
-    ]
+        "yes", "null", "1e5", "a: b", "#", "'", '"', "\\", "é", "😀", "\u2028", "\x85", "\x7f", "a\nb", "{", "-", "",
+    ]  # fmt: skip
     given = proposed(tmp_path, "a.json", json.dumps({"x": dict.fromkeys(keys, 1.5)}))
     assert set(given.values()) == {1.5}
 
@@ -392,7 +401,7 @@ TOKENS = (
     "loss", "step", "Acc@1", "per", "é", "²", "٣", "=", ": ", " | ", ", ", "[", "]", "(", ")", "\\", "^", "'", '"', "{",
     ".", "2.3", "10/100", "12%", "1e-4", "nan", "1,234", "5.", "+1.2z", "1_000", "tok/s", "ms", "µs", "bytes", "m²",
     "10:00:00", "I1130 10:00:00.1", "Nov 30 10:00:00", "01/02 10:00", "1790000000.5", "0x1f", "50%|##  |", "a.py:12:",
-    "\x1b[32m",
+    "\x1b[32m", "at", "on the", "(step", "is", "mean", "1h 23m", "4/5/6", "[5/9 (1%)]",
 )  # fmt: skip
 
 
