@@ -132,31 +132,33 @@ def _starts(values: Sequence[float]) -> list[int]:
 
     starts = [0]
     for edge, end in pairwise(edges_of(values)[1:]):
-        start = _best_start(values[:end], starts[-1], range(edge - 4, edge + 5))
+        start = _best_start(values[:end], starts[-1], [*range(edge - 4, edge + 5), *range(end - 9, end)])
         if _is_clear(values[starts[-1] : start], values[start:end]):
             starts.append(start)
     first, end = starts[-1], len(values)
     few = [*range(first + FEWEST_BEFORE, first + 10), *range(end - 9, end)]
     start = _best_start(values, first, few)
-    usual = max((_misfit(values[start:end]) / (end - start) for start, end in pairwise(starts)), default=0.0)
+    levels = [values[start:end] for start, end in pairwise(starts)]
+    usual = max((_misfit(each, _level(each)) / len(each) for each in levels), default=0.0)
     return [*starts, start] if start > first and _is_clear(values[first:start], values[start:], usual) else starts
 
 
 def _best_start(values: Sequence[float], first: int, places: Iterable[int]) -> int:
     possible = [place for place in places if first + FEWEST_BEFORE <= place < len(values)]
-    return min(possible, key=lambda place: _misfit(values[first:place]) + _misfit(values[place:]), default=first)
+    halves = {place: (values[first:place], values[place:]) for place in possible}
+    return min(halves, key=lambda place: sum(_misfit(half, middle(half)) for half in halves[place]), default=first)
 
 
 def _is_clear(old: Sequence[float], new: Sequence[float], usual: float = 0.0) -> bool:
     """Whether two neighbouring levels differ by eight errors of the noise within them, or of the usual noise."""
     count = len(old) + len(new)
-    local = (_misfit(old) + _misfit(new)) / count * (1 + 3 / max(1, count - 4))
+    before, after = _level(old), _level(new)
+    local = (_misfit(old, before) + _misfit(new, after)) / count * (1 + 3 / max(1, count - 4))
     error = 1.25 * max(local, usual) * math.sqrt(1 / len(old) + 1 / len(new))
-    return abs(_level(new) - _level(old)) > 8 * error
+    return abs(after - before) > 8 * error
 
 
-def _misfit(values: Sequence[float]) -> float:
-    level = _level(values)
+def _misfit(values: Sequence[float], level: float) -> float:
     return sum(abs(value - level) for value in values)
 
 

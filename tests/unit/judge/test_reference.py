@@ -88,6 +88,21 @@ def test_the_change_is_named_with_its_first_run_and_ends_with_the_old_level() ->
         assert back.good.value <= 101
 
 
+@pytest.mark.parametrize("digits", [None, 0], ids=["any", "whole"])
+@pytest.mark.parametrize("after", [2, 3, 5, 9, 12])
+@pytest.mark.parametrize("before", [12, 20, 40, 97])
+def test_a_large_change_of_noisy_values_is_named_with_its_first_run(
+    before: int, after: int, digits: int | None
+) -> None:
+    for seed in range(20):
+        random = Random(f"{before} {after} {seed}")
+        values = [100 + 12 * (day >= before) + random.gauss(0, 1) for day in range(before + after)]
+        rows = history(values if digits is None else [round(value) for value in values])
+        reference = reference_of(rows[-1], rows)
+        assert reference is not None
+        assert reference.since == rows[before], values
+
+
 def test_an_accepted_level_is_the_reference_of_later_runs() -> None:
     rows = history([100.0] * 12 + [108.0] * 5)
     accepted = {rows[13].run_key}
