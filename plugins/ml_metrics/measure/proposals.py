@@ -20,13 +20,14 @@ from ml_metrics.config.paths import path_to
 from ml_metrics.config.patterns import MAX_LENGTH, matches_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import HIGHER, LOWER, Measure, kind_of
+from ml_metrics.core.units import factor_between
 from ml_metrics.measure.points import MAYBE_TIMES, STEPS, TIMES, seconds_of, seconds_of_number, step_of
 from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.readers import registry
-from ml_metrics.measure.readers.documents import documents_in, measured
+from ml_metrics.measure.readers.documents import documents_in
 from ml_metrics.measure.readers.documents import kind_of as kind_of_document
 from ml_metrics.measure.readings import Readings
-from ml_metrics.measure.text import number_of
+from ml_metrics.measure.text import PREFIXES, measured, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -358,6 +359,8 @@ UNIT = re.compile(
     r"\s?(?P<unit>\[[^\]\s\d][^\]]*\]|%|(?:[A-Za-z]+/[A-Za-z]+|[mun]?s|secs?|seconds|bytes|[KMGT]i?B)(?!\w))"
 )
 """A unit behind a space."""
+WORDS = {"%": "percent", "s": "seconds", "us": "usec", "ns": "nanoseconds"}
+"""The ends of names that mean a unit."""
 OF_NEXT = re.compile(
     r"\s[\w/]+\s*[:=]\s*[-+]?\.?\d"
     r"|(?:\s\w+/\w+\s+[-+]?[\d.,]++(?:[eE][-+]?\d+)?)+(?=\s*$|\s*[,;|]|\s+[^\W\d]\w*[\s:=]+[-+]?\d)"
@@ -447,8 +450,8 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
             continue
         between[-1] += _literal(line[at : match.start()])
         words.append(_word(before))
-        at, unit_before = match.end("number"), unit
-        unit, begin = _unit(line, match)
+        unit_before = unit
+        unit, at, begin = _unit(line, match)
         if is_first and not names:
             first = _word(BREAK.split(line[begin:].strip())[0])
             is_first = first != "" and not re.search(r"\d", first)
@@ -480,12 +483,16 @@ def _numbers(line: str, header: list[str]) -> tuple[tuple[str, ...], list[tuple[
     return tuple(between), names
 
 
-def _unit(line: str, match: re.Match[str]) -> tuple[str, int]:
-    """The unit of a number, as a word, and where it ends."""
+def _unit(line: str, match: re.Match[str]) -> tuple[str, int, int]:
+    """The unit of a number, as a word; the end of what is read, with a unit that is converted; and that of the unit."""
     is_of_next = OF_NEXT.match(line, match.end())
     behind = None if match["unit"] or is_of_next else UNIT.match(line, match.end())
     text = behind["unit"] if behind else match["unit"] or ""
-    return _word(text.replace("%", "percent")), (behind or match).end()
+    if text in PREFIXES:
+        return "", match.end(), match.end()
+    word = WORDS.get(text) or _word(text)
+    is_converted = not behind and factor_between(text, kind_of(f"x_{word}").unit) == 1
+    return word, match.end("unit" if is_converted else "number"), (behind or match).end()
 
 
 def _with_unit(name: str, unit: str) -> str:

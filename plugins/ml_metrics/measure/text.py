@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.core.units import factor_between
 from ml_metrics.core.values import storable_name
 
 if TYPE_CHECKING:
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
 
 LAST_OF_NUMBERS = frozenset("0123456789.fFnNyY")
 """The last characters of numbers, among them those of `inf`, `nan` and `infinity`."""
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+"""A comma before other digits may be a decimal one."""
+MEASURED = re.compile(r"(?P<value>[^\s%]+?)\s*(?P<unit>%|[^\W\d_][^\d\s,;]{0,15})")
+PREFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+"""Of numbers without a unit: `8.21k` requests."""
+LONGEST_NUMBER = 60
 MAX_QUOTED = 120
 """The characters of a name in a warning."""
 
@@ -38,6 +46,40 @@ def number_in(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def number(text: str) -> float | None:
+    """A number as programs print it: `7,033`, `1.05E+01`, `16.7%`, `596.2/596.2`, `nan`; None for `N/A` and a date."""
+    if len(text) <= LONGEST_NUMBER and "_" not in text:
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    text, _, total = text[:LONGEST_NUMBER].strip().partition("/")
+    if "/" in total:
+        return None
+    text = text.removesuffix("%")
+    if THOUSANDS.fullmatch(text):
+        text = text.replace(",", "")
+    return number_in(text) if text else None
+
+
+def measured(text: str) -> tuple[float | None, str]:
+    """The number that a text is, such as `1,129 MiB`, and its unit."""
+    value = number(text) if text else None
+    if value is not None:
+        return value, "%" if text.endswith("%") else ""
+    found = MEASURED.fullmatch(text.strip()) if len(text) <= LONGEST_NUMBER else None
+    value = number(found["value"]) if found and found["value"][-1:].isdigit() else None
+    return (None, "") if found is None or value is None else (value, found["unit"])
+
+
+def in_unit(text: str, unit: str) -> float | None:
+    """The number that a text is, in a unit: of `1.2 s`, 1200 in ms. None if its own unit measures something else."""
+    value, own = measured(text)
+    known = {unit: 1.0, "": 1.0} if unit else {**PREFIXES, "": 1.0, "%": 1.0}
+    factor = known[own] if own in known else factor_between(own, unit)
+    return None if value is None or factor is None else value * factor
 
 
 def quoted(name: str) -> str:

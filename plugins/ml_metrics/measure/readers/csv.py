@@ -20,7 +20,7 @@ from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.measure.points import LINE, STEPS, PointFields, seconds_of, step_of
 from ml_metrics.measure.readings import Readings
-from ml_metrics.measure.text import number_in, quoted
+from ml_metrics.measure.text import in_unit, number_in, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,7 +200,9 @@ class _Table:
                 continue
             value = number_in(cell)
             is_measured = value is None and looks_like_a_number(cell)
-            if value is not None or (is_measured and (value := _in_unit_of(name, cell)) is not None):
+            if is_measured and (stated := UNIT.search(name)):
+                value = in_unit(cell, stated["unit"])
+            if value is not None:
                 values.append((name, value))
             elif is_measured:
                 lines.reject(f"column {quoted(name)}: not a plain number; sources.documents reads units", cell)
@@ -238,12 +240,7 @@ class _Table:
 
 
 UNIT = re.compile(r"[\[(](?P<unit>[^\[\]()]+)[\])]$")
-
-
-def _in_unit_of(name: str, cell: str) -> float | None:
-    """The number in a cell that repeats the unit of its column, as `95 %` in `utilization.gpu [%]` of nvidia-smi."""
-    stated = UNIT.search(name)
-    return number_in(cell.removesuffix(stated["unit"]).rstrip()) if stated else None
+"""The unit of a column, which its cells may repeat: `95 %` in `utilization.gpu [%]` of nvidia-smi."""
 
 
 def looks_like_a_number(cell: str) -> bool:

@@ -24,10 +24,9 @@ from ml_metrics.core.model import Stated
 from ml_metrics.measure.lines import is_nested
 from ml_metrics.measure.points import seconds_of, step_of
 from ml_metrics.measure.readers.format import HEAD_BYTES, has_lines
-from ml_metrics.measure.readers.log_profiles import LONGEST_NUMBER, number
 from ml_metrics.measure.readings import LONGEST_UNIT, Readings, as_written
 from ml_metrics.measure.source import Found, Request
-from ml_metrics.measure.text import leaves, number_of, quoted
+from ml_metrics.measure.text import in_unit, leaves, measured, number, number_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -133,10 +132,11 @@ class _Values:
         value, unit = measured(content) if isinstance(content, str) else (number_of(content), "")
         if unit:
             known = self.units.setdefault(name, unit)
-            if known != unit:
+            value = in_unit(content, known)
+            if value is None:
                 lines.reject(f"{quoted(name)} has another unit than the first value, {known}", content)
                 return
-            stated = replace(stated, unit=stated.unit or unit)
+            stated = replace(stated, unit=stated.unit or known)
         if value is None:
             if is_given:
                 lines.reject(f"{quoted(name)} is not a number", content)
@@ -153,19 +153,6 @@ class _Values:
                 return
         time = seconds_of(match.field(options.time), certain=True) if options.time else None
         self.found.add(f"{options.prefix}{name}", [value], stated, step=step, time=math.nan if time is None else time)
-
-
-UNIT = re.compile(r"(?P<value>[^\s%]+?)\s*(?P<unit>%|[^\W\d_][^\d\s,;]{0,15})")
-
-
-def measured(text: str) -> tuple[float | None, str]:
-    """The number that a text is, such as `1,129 MiB`, and its unit."""
-    value = number(text) if text else None
-    if value is not None:
-        return value, "%" if text.endswith("%") else ""
-    found = UNIT.fullmatch(text.strip()) if len(text) <= LONGEST_NUMBER else None
-    value = number(found["value"]) if found and found["value"][-1:].isdigit() else None
-    return (None, "") if found is None or value is None else (value, found["unit"])
 
 
 def documents_in(found: Readings, kind: DocumentFormat | None = None) -> Iterator[Any]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.config.collection import STEP
 from ml_metrics.config.patterns import compiled, matches_file
-from ml_metrics.measure.readers.log_profiles import LOG_PROFILES, STATED, Profile, Reading, number, whole
+from ml_metrics.core.kinds import kind_of
+from ml_metrics.measure.readers.log_profiles import LOG_PROFILES, STATED, Profile, Reading, whole
 from ml_metrics.measure.readings import POINTS, Readings
+from ml_metrics.measure.text import in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 def profile_of(name: str, lines: LogProfile) -> Profile:
     """A profile of one's own. Its lines are matched in the order of the test file: the first one counts."""
     expressions = [(one.contains, compiled(one.line)) for one in lines.lines]
+    units = {tag: kind_of(tag).unit for _, expression in expressions for tag in expression.groupindex}
 
     def read(line: str) -> Reading | None:
         for contains, expression in expressions:
@@ -33,7 +36,9 @@ def profile_of(name: str, lines: LogProfile) -> Profile:
             if match is not None:
                 groups = {tag: text for tag, text in match.groupdict().items() if text is not None}
                 step = whole(groups.pop(STEP, ""))
-                values = {tag: value for tag, text in groups.items() if (value := number(text)) is not None}
+                values = {
+                    tag: value for tag, text in groups.items() if (value := in_unit(text, units[tag])) is not None
+                }
                 return Reading(step, values) if values else None
         return None
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Stated
 from ml_metrics.measure.points import step_of
-from ml_metrics.measure.text import number_in
+from ml_metrics.measure.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,6 @@ STATED = {
     MFU: Stated("%", HIGHER),
 }
 """The tags that mean the same in every program."""
-LONGEST_NUMBER = 60
 LONGEST_DICT = 10_000
 
 
@@ -61,26 +60,6 @@ class Profile:
     """Begins a log: returns what reads its lines in order; None for a line without metrics, or that is not whole."""
     redrawn: bool = False
     """Whether a bar counts each time that it is drawn, and not only the last time."""
-
-
-def number(text: str) -> float | None:
-    """A number as programs print it: `7,033`, `1.05E+01`, `16.7%`, `596.2/596.2`, `nan`; None for `N/A` and a date."""
-    if len(text) <= LONGEST_NUMBER and "_" not in text:
-        try:
-            return float(text)
-        except ValueError:
-            pass
-    text, _, total = text[:LONGEST_NUMBER].strip().partition("/")
-    if "/" in total:
-        return None
-    text = text.removesuffix("%")
-    if THOUSANDS.fullmatch(text):
-        text = text.replace(",", "")
-    return number_in(text) if text else None
-
-
-THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
-"""A comma before other digits may be a decimal one."""
 
 
 def whole(text: str) -> int | None:

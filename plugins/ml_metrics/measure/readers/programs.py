@@ -12,7 +12,7 @@ from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Stated
 from ml_metrics.measure.lines import parsed_document
 from ml_metrics.measure.points import PointFields, seconds_of, step_of
-from ml_metrics.measure.readers.documents import add_all, documents_in, measured, parse_xml
+from ml_metrics.measure.readers.documents import add_all, documents_in, parse_xml
 from ml_metrics.measure.readers.format import (
     Format,
     each,
@@ -27,6 +27,7 @@ from ml_metrics.measure.readers.format import (
 from ml_metrics.measure.readers.hardware_sweeps import FIO, read_fio
 from ml_metrics.measure.readers.json_lines import Lines
 from ml_metrics.measure.readings import LONGEST_UNIT, stated_unit
+from ml_metrics.measure.text import measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -123,16 +123,17 @@ def test_cells_that_repeat_the_unit_of_their_column(tmp_path: Path) -> None:
         tmp_path,
         "timestamp, name, utilization.gpu [%], memory.used [MiB], time (all) (ms), fan.speed [%]\n"
         "2026/11/30 10:00:00.123, NVIDIA H100, 95 %, 70000 MiB, 2.5ms, [N/A]\n"
-        "2026/11/30 10:00:01.125, NVIDIA H100, 97 %, 70001 GiB, 1.5 ms, [N/A]\n",
+        "2026/11/30 10:00:01.125, NVIDIA H100, 97 %, 2 GiB, 1.5 ms, [N/A]\n"
+        "2026/11/30 10:00:02.125, NVIDIA H100, 98 W, 3 GiB, 0.5 s, [N/A]\n",
     )
     assert values(found) == {
         "utilization.gpu [%]_final": 97,
-        "memory.used [MiB]_final": 70000,
-        "time (all) (ms)_final": 1.5,
+        "memory.used [MiB]_final": 3 * 1024,
+        "time (all) (ms)_final": 500,
     }
     assert by_name(found)["utilization.gpu [%]_final"].points == 2
     (warning,) = found.warnings
-    assert warning.startswith("metrics.csv: 1 line or value was left out: column 'memory.used [MiB]': not a plain")
+    assert warning.startswith("metrics.csv: 1 line or value was left out: column 'utilization.gpu [%]': not a plain")
 
 
 @pytest.mark.parametrize("blank", [b"\n", b" \0\t\r\n", b"\xef\xbb\xbf\n"])

@@ -84,11 +84,14 @@ def test_toml_and_junit(tmp_path: Path) -> None:
 
 
 def test_cells_state_their_unit(tmp_path: Path) -> None:
-    (tmp_path / "gpu.csv").write_text("name, memory, load\na, 1129 MiB, 5 %\na, 1123 MiB, 7 %\na, 2 GiB, 9 %\n")
+    (tmp_path / "gpu.csv").write_text("name, memory, load\na, 1129 MiB, 5 %\na, 1 GiB, 7 %\na, 2 W, 9 %\n")
     found = read(tmp_path, {"files": ["*.csv"], "metrics": {"memory": "$.memory", "load": "$.load"}})
-    assert [(one.name, one.value, one.unit) for one in found.metrics] == [("memory", 1126, "MiB"), ("load", 7, "%")]
+    assert [(one.name, one.value, one.unit) for one in found.metrics] == [
+        ("memory", (1129 + 1024) / 2, "MiB"),
+        ("load", 7, "%"),
+    ]
     (warning,) = found.warnings
-    assert "'memory' has another unit than the first value, MiB: text of 5 characters in line 4" in warning
+    assert "'memory' has another unit than the first value, MiB: text of 3 characters in line 4" in warning
 
 
 def test_a_file_that_documents_names_belongs_to_no_other_source(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from ml_metrics.config.collection import MetricCollectionConfig, ProfileName
 from ml_metrics.core.limits import Allowance
 from ml_metrics.measure import LOG_PROFILES
 from ml_metrics.measure.readers.log import COLOUR, read_logs
-from ml_metrics.measure.readers.log_profiles import Reading, number
+from ml_metrics.measure.readers.log_profiles import Reading
+from ml_metrics.measure.text import number
 from ml_metrics.ui import cli
 from unit.measure.collect.formats.sample_files import InMemory
 from unit.measure.collect.profile_examples import EXAMPLES
@@ -172,6 +173,20 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
     found = by_name(collected(tmp_path, sources={"logs": {"profiles": OWN, "prefix": ""}}))
     assert (found["images_per_second_final"].value, found["images_per_second_final"].step) == (1100, 2)
     assert found["loss_final"].non_finite == 1
+
+
+def test_numbers_of_ones_own_profile_are_converted_into_the_unit_of_their_names(tmp_path: Path) -> None:
+    line = r"(?P<step>\d+): (?P<latency_ms>\S+), (?P<rate>\S+)/s, (?P<accuracy>\S+)"
+    profile = {"lines": [{"line": line, "example": "1: 2ms, 3/s, 4"}]}
+    for said, values in {
+        "1: 950us, 8.5k/s, 71%": {"latency_ms_final": 0.95, "rate_final": 8500, "accuracy_final": 71},
+        "1: 1.5s, 2M/s, 0.5": {"latency_ms_final": 1500, "rate_final": 2e6, "accuracy_final": 0.5},
+        "1: 1,250, 2MB/s, 1ms": {"latency_ms_final": 1250},
+        "1: 5%, 2/s, 1x": {"rate_final": 2},
+    }.items():
+        (tmp_path / "out.txt").write_text(f"{said}\n")
+        found = collected(tmp_path, sources={"logs": {"profiles": {"ours": profile}, "prefix": ""}})
+        assert {one.name: one.value for one in found.metrics} == pytest.approx(values)
 
 
 def test_each_bar_that_a_line_of_ones_own_profile_redraws_counts(tmp_path: Path) -> None:

@@ -346,6 +346,20 @@ def test_the_proposed_lines_read_the_log_of_the_next_run(now: str, later: str, t
     assert list(pasted(one, tmp_path).values()) == [1.5]
 
 
+def test_the_proposed_lines_read_numbers_that_the_next_run_prints_in_another_unit(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("Latency  950.5ms  12.5KiB\nReq/Sec: 8.5k\ntotal: 2.5us\n")
+    (one,) = explained(tmp_path)
+    (tmp_path / "a.log").write_text("Latency  1.5s  2MiB\nReq/Sec: 950\ntotal: 0.5ms\n")
+    assert pasted(one, tmp_path) == pytest.approx(
+        {
+            "log/latency_ms_final": 1500,
+            "log/latency_kib_final": 2048,
+            "log/req_per_sec_final": 950,
+            "log/total_usec_final": 500,
+        }
+    )
+
+
 def test_names_that_yaml_reads_otherwise_are_quoted(tmp_path: Path) -> None:
     keys = [
         "yes", "null", "1e5", "a: b", "#", "'", '"', "\\", "é", "😀", "\u2028", "\x85", "\x7f", "a\nb", "{", "-", "",
