@@ -640,9 +640,10 @@ class _Follower:
         """Open a loss of the newest runs, which are not accepted."""
         before = watch.noise.level if before is None else before
         taken, rest = self.runs[-runs:], self.rest[-runs:]
-        beyond = [run.place for run, each in zip(taken, rest, strict=True) if each - before > watch.smallest]
-        first = beyond[0] if beyond and kind is not LossKind.SLOW else taken[0].place
         size = middle(rest) - before
+        least = max(watch.smallest, size / 2)
+        beyond = [run.place for run, each in zip(taken, rest, strict=True) if each - before > least]
+        first = beyond[0] if beyond and kind is not LossKind.SLOW else taken[0].place
         self.loss = _Loss(kind, first, taken[-1].place, before, watch, taken, rest, rate, size, searched=runs)
         self._take(runs)
         return True

@@ -315,6 +315,16 @@ def test_a_better_level_is_kept_from_a_run_on_that_is_better_by_the_floor(newest
     assert follow(values, LevelRule(worse=1, absolute=4.0)).at(-1).reference == kept
 
 
+@pytest.mark.parametrize("after", [3, 8, 15])
+@pytest.mark.parametrize("worse", [1, -1])
+def test_a_large_loss_begins_with_its_first_run_although_the_one_before_is_worse_than_usual(
+    worse: int, after: int
+) -> None:
+    for seed in range(20):
+        values = noisy([(100, 39), (100 + 2.7 * worse, 1), (100 + 12 * worse, after)], seed)
+        assert follow(values, LevelRule(worse=worse)).at(-1).first == 40, seed
+
+
 @pytest.mark.parametrize("seed", [86, 109, 153])
 def test_another_mix_of_two_modes_is_told_in_a_run_of_the_worse_one(seed: int) -> None:
     random = Random(seed)
