@@ -376,9 +376,9 @@ BREAK = re.compile(r"[|,;\[\]{}]|\s{2,}|\s-\s")
 APART = re.compile(r"(?:[:=,|]\s*|\s{2,})[\[({]*$")
 """What separates a name from its number, if not a single space."""
 STEP_IN = re.compile(
-    rf"(?:.+_)?(?:at|after|in|for|train|training|val|valid|validation|eval|test|current)_(?P<step>{'|'.join(STEPS)})"
+    rf"(?:.+_)?(?:(?P<at>at|after|in|for)|train|training|val|valid|validation|eval|test)_(?P<step>{'|'.join(STEPS)})"
 )
-"""The name of a step with more words: `Train Epoch`, `Loss at step`."""
+"""The name of a step with more words: `Train Epoch: 3`, `saved at step 3`; but not `time for epoch: 3.5`."""
 PREPOSITION = r"(?:at|after|on|over|in|for|from)"
 CONDITION = re.compile(rf"(?<=\w)\s+(?:\(\w+\s|{PREPOSITION}\s+(?:[^\W\d]\w*(?:\s+|=$))*)$")
 IS = re.compile(r"(?:\s+[^\W\d]\w*){0,3}?\s*\)?(?:\s*[:=]|\s+(?:is|was)\b)\s*[-+]?[\d.]")
@@ -504,9 +504,10 @@ def _label(before: str) -> str:
     names = [_word(one) for one in BREAK.split(before)]
     name = next((one for one in reversed(names) if one.strip("_0123456789")), "")
     name = name.removesuffix("_is").removesuffix("_was")
-    if step := STEP_IN.fullmatch(name):
+    is_apart = APART.search(before)
+    if (step := STEP_IN.fullmatch(name)) and not (step["at"] and is_apart):
         return step["step"]
-    is_known = APART.search(before) or name in STEPS or STATISTIC.fullmatch(name) or kind_of(name).better
+    is_known = is_apart or name in STEPS or STATISTIC.fullmatch(name) or kind_of(name).better
     return name if is_known and not OF_SOURCE.search(before) else ""
 
 

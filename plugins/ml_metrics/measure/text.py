@@ -77,8 +77,9 @@ def measured(text: str) -> tuple[float | None, str]:
 def in_unit(text: str, unit: str) -> float | None:
     """The number that a text is, in a unit: of `1.2 s`, 1200 in ms. None if its own unit measures something else."""
     value, own = measured(text)
-    known = {unit: 1.0, "": 1.0} if unit else {**PREFIXES, "": 1.0, "%": 1.0}
-    factor = known[own] if own in known else factor_between(own, unit)
+    if own in {"", unit} or (own, unit) == ("%", ""):
+        return value
+    factor = factor_between(own, unit) if unit else PREFIXES.get(own)
     return None if value is None or factor is None else value * factor
 
 

@@ -287,8 +287,17 @@ def proposed(folder: Path, name: str, content: str) -> dict[str, float]:
         ("a.log", "Accuracy after epoch 1: 0.5\nAccuracy after epoch 2: 0.75\n", {"log/accuracy_final": 0.75}),
         (
             "a.log",
-            "reward over the last 100 episodes: 7.5\nloss (step 9): 1.5\nspeed for n=8 is 2.5 | a nan steps: 0\n",
-            {"log/reward_final": 7.5, "log/loss_final": 1.5, "log/speed_final": 2.5, "log/a_nan_steps_final": 0},
+            (
+                "reward over the last 100 episodes: 7.5\nloss (step 9): 1.5\nspeed for n=8 is 2.5 | a nan steps: 0\n"
+                "time for epoch: 4.5s\n"
+            ),
+            {
+                "log/reward_final": 7.5,
+                "log/loss_final": 1.5,
+                "log/speed_final": 2.5,
+                "log/a_nan_steps_final": 0,
+                "log/time_for_epoch_seconds_final": 4.5,
+            },
         ),
         ("a.log", "=> Test Acc@1 76.1 Acc@5 92.8\n", {"log/test_acc_1_final": 76.1, "log/acc_5_final": 92.8}),
     ],
