@@ -96,7 +96,9 @@ def percent_of(before: float, after: float) -> float | None:
 
 HIDDEN_KEYS = frozenset({"env", "secrets", "params"})
 """Keys of a test file whose values may be secret."""
-SECRET_NAME = re.compile(r"token|secret|passw|credential|api.?key|private.?key", re.IGNORECASE)
+SECRET_NAME = re.compile(
+    r"token(?!s|iz)|(?:api|auth|access).?tokens|secret|passw|credential|api.?key|private.?key", re.IGNORECASE
+)
 """Names of attributes whose values may be secret."""
 MAX_LENGTH, MAX_DIFFERENCES = 80, 8
 FIRST_ATTRIBUTES = ("image", "image_digest", "node_type", "accelerator", "framework")

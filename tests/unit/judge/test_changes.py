@@ -105,9 +105,16 @@ def test_many_differences_are_counted() -> None:
     assert found[-1] == "12 more"
 
 
-@pytest.mark.parametrize("name", ["env", "test file secrets", "param.api_token", "DB_PASSWORD", "param.api-key"])
+@pytest.mark.parametrize(
+    "name", ["env", "test file secrets", "param.api_token", "HF_TOKEN", "api_tokens", "DB_PASSWORD", "param.api-key"]
+)
 def test_values_that_may_be_secret_are_not_shown(name: str) -> None:
     assert change_text(name, "hunter1", "hunter2") == f"{name} (values not shown)"
+
+
+@pytest.mark.parametrize("name", ["param.max_tokens", "param.tokenizer", "tokens_per_batch"])
+def test_the_tokens_of_a_model_are_no_secret(name: str) -> None:
+    assert change_text(name, "1", "2") == f"{name}: 1 → 2"
 
 
 def test_long_texts_are_cut_to_one_line() -> None:
